@@ -13,13 +13,13 @@ pub fn timestamp(unix_ms: u64) -> String {
     )
 }
 
-/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
+/// The year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
 ///
 /// Years are counted from March, so that a leap day is the last day of its year.
 fn civil_date(days: u64) -> (u64, u64, u64) {
-    /// From 0000-03-01 to 1970-01-01.
+    /// The number of days from 0000-03-01 to 1970-01-01.
     const EPOCH: u64 = 719_468;
-    /// Days of 400 years.
+    /// The number of days in 400 years.
     const ERA: u64 = 146_097;
     let days = days + EPOCH;
     let (era, day_of_era) = (days / ERA, days % ERA);

@@ -1,10 +1,10 @@
-//! Errors of the subnet manager, in its own terms.
+//! Errors of the subnet manager, in terms of the subnet.
 
 use rsm_ids::{Guid, Lid, PortNum};
 
 use crate::model::{GroupSelector, PortId};
 
-/// A name that does not lead to one node or port.
+/// The error of a name that does not identify one node or port.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
     /// No node or port has this name.
@@ -13,7 +13,7 @@ pub enum LookupError {
         /// The name.
         selector: String,
     },
-    /// A node had this name until the subnet manager lost it.
+    /// A node had this name until it disappeared from the subnet.
     #[error(
         "`{selector}` is gone: {name} was at {place} until {until} (`rsmctl expect` lists what is missing)"
     )]
@@ -22,13 +22,13 @@ pub enum LookupError {
         selector: String,
         /// The node.
         node: Guid,
-        /// The port of it that the name is of; `None` where the name is the node's.
+        /// The port of the node that has the name; `None` if the name is the node's.
         port: Option<PortNum>,
-        /// The node's description, or its GUID where it had none.
+        /// The node's description, or its GUID if it had none.
         name: String,
-        /// The name of the port that it was cabled to.
+        /// The name of the port to which it was cabled.
         place: String,
-        /// When it was last known to be there, in UTC.
+        /// The time when it was last known to be present, in UTC.
         until: String,
     },
     /// Several nodes or ports have this name.
@@ -36,10 +36,10 @@ pub enum LookupError {
     Ambiguous {
         /// The name.
         selector: String,
-        /// Names that are not ambiguous, at most [`MAX_CANDIDATES`](crate::limits::MAX_CANDIDATES),
-        /// in order of GUID and port.
+        /// Unambiguous names of the candidates, at most
+        /// [`MAX_CANDIDATES`](crate::limits::MAX_CANDIDATES), in the order of GUID and port.
         candidates: Vec<String>,
-        /// The number of all candidates.
+        /// The total number of candidates.
         total: usize,
     },
     /// The node has no such port.
@@ -48,7 +48,7 @@ pub enum LookupError {
         /// The requested port.
         port: PortId,
     },
-    /// A switch was expected.
+    /// The name identifies a node that is no switch, where a switch is required.
     #[error(
         "`{selector}` is not a switch, so it has no forwarding table: `rsmctl nodes --kind switch` lists the switches"
     )]
@@ -76,32 +76,32 @@ pub enum LookupError {
         /// The port.
         port: PortId,
     },
-    /// The node has no LID yet, as rsm cannot give it one.
+    /// The node has no LID yet, and rsm cannot assign one.
     #[error("{node} has no LID, so no route starts or ends there: {reason}")]
     WithoutLid {
         /// The node.
         node: Guid,
-        /// Why it has none.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Why the core did not carry out a request.
+/// The reason why the core did not carry out a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
-    /// The name does not lead to one node or port.
+    /// The name does not identify one node or port.
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// Another subnet manager is master.
     #[error("this subnet manager is standby and sends no Set: ask the master at LID {master}")]
     Standby {
-        /// The master's LID.
+        /// The LID of the master.
         master: Lid,
     },
     /// There is no subnet to manage.
     #[error("the subnet manager is not attached to a subnet: {reason}")]
     NotAttached {
-        /// Why, in a few words.
+        /// The reason, in a few words.
         reason: String,
     },
     /// The queue of requests is full.
@@ -115,69 +115,69 @@ pub enum ControlError {
         /// The requested name, and the existing ones.
         message: String,
     },
-    /// The requested tables failed the proof; everything stays as it was.
+    /// The requested tables failed the proof; everything stays unchanged.
     #[error("refused, and everything stays as it was: {reason}")]
     Refused {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Ports would be cut off, and the request does not accept that; everything stays as it was.
+    /// Ports would be cut off, and the request does not accept that; everything stays unchanged.
     #[error("{reason}")]
     CutOff {
-        /// How many.
+        /// The number of ports.
         ports: u64,
-        /// Which ones, and what they lose.
+        /// The names of the ports, and their losses.
         reason: String,
     },
-    /// A partition stays as it is.
+    /// A partition stays unchanged.
     #[error("{reason}")]
     Partition {
         /// The kind of refusal.
         refusal: PartitionRefusal,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The subnet manager is being stopped.
     #[error("the subnet manager is stopping")]
     Stopping,
-    /// The core carried the request out and failed.
+    /// The core began to carry the request out and failed.
     #[error("the sweep failed: {reason}")]
     Failed {
-        /// Why, in a few words.
+        /// The reason, in a few words.
         reason: String,
     },
 }
 
-/// The kinds of refusals of a change of a partition.
+/// The kinds of refusals of a change to a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartitionRefusal {
     /// There is no such partition.
     NotThere,
-    /// The partition, or its name, is there already.
+    /// The partition, or its name, exists already.
     Exists,
-    /// The request is wrong, whatever partitions there are.
+    /// The request is invalid, whatever partitions exist.
     Invalid,
-    /// The identity may not change a partition that the change concerns.
+    /// The identity may not change a partition that the change affects.
     NotAllowed,
-    /// There is no room.
+    /// There is no room for more.
     Full,
-    /// The file of partitions, a port or the plan stands against it.
+    /// The partition file, a port or the plan conflicts with the change.
     Refused,
 }
 
-/// Why the core did not measure or foresee routes.
+/// The reason why the core did not measure or foresee routes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RoutingError {
-    /// The name does not lead to one node or port.
+    /// The name does not identify one node or port.
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// No routes are in force.
     #[error("no routes are in force: `rsmctl status` tells what the subnet manager does")]
     NoRoutes,
-    /// The named cable or node cannot go.
+    /// The loss of the named cable or node cannot be computed.
     #[error("{reason}")]
     Impossible {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The queue of requests is full.
@@ -190,16 +190,16 @@ pub enum RoutingError {
     Stopping,
 }
 
-/// Why the SA gives no answer.
+/// The reason why the SA gives no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SaError {
-    /// The name does not lead to one thing.
+    /// The name does not identify a single object.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// The SA answers no host either; hosts ask again.
+    /// The SA does not answer hosts either; these repeat their requests.
     #[error("the SA does not answer here: {reason}")]
     NotAnswering {
-        /// Why, in a few words.
+        /// The reason, in a few words.
         reason: String,
     },
     /// The queue of requests to the SA is full.
@@ -210,30 +210,30 @@ pub enum SaError {
     Stopping,
 }
 
-/// Why there is no answer from the history.
+/// The reason why the history gives no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HistoryError {
-    /// The state of the subnet at that time is not known.
+    /// The state of the subnet at that time is unknown.
     #[error(
         "the history does not reach back as far{}: give a later time",
         began_unix_ms.map_or_else(String::new, |began| format!(", it begins at {}", crate::timestamp(began)))
     )]
     TooEarly {
-        /// When its oldest record happened, in milliseconds since the Unix epoch.
+        /// The time of the oldest record, in milliseconds since the Unix epoch.
         began_unix_ms: Option<u64>,
     },
-    /// A file of it cannot be read.
+    /// A file of the history cannot be read.
     #[error("the history cannot be read: {reason}")]
     Unreadable {
-        /// Why, with the file.
+        /// The reason, with the file.
         reason: String,
     },
 }
 
-/// Why there are no counters.
+/// The reason why there are no counters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CountersError {
-    /// The name does not lead to one thing.
+    /// The name does not identify a single object.
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// No counter has been read.
@@ -244,10 +244,10 @@ pub enum CountersError {
     NotRead,
 }
 
-/// Why the simulation did not act.
+/// The reason why the simulation did not act.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {
-    /// The name does not lead to one node.
+    /// The name does not identify one node.
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// The port never had a cable.
@@ -256,22 +256,22 @@ pub enum SimulationError {
         /// The port.
         port: PortId,
     },
-    /// The name is one of a node with several ports.
+    /// The name identifies a node with several ports.
     #[error("`{name}` names no port: expected NODE:PORT, with a port from 1 to 254")]
     NoPort {
         /// The name.
         name: String,
     },
-    /// The name is one of a port, and another number is given beside it.
+    /// The name identifies a port, and another port number is given beside it.
     #[error(
         "`{name}` names port {named}, and port {number} is given beside it: expected one of them"
     )]
     TwoPorts {
         /// The name.
         name: String,
-        /// The port that it names.
+        /// The port that the name identifies.
         named: PortNum,
-        /// The port beside it.
+        /// The port number given beside the name.
         number: PortNum,
     },
     /// No counter of a port has the name.

@@ -7,7 +7,7 @@ use rsm_gdr::hosts::HostError;
 use rsm_gdr::inventory::HostInventory;
 use tokio::sync::watch;
 
-/// The subject of an inventory: a host or a machine type, by its name.
+/// The subject of an inventory: a host or a machine type, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GpuSubject<'a> {
     /// A host.
@@ -16,7 +16,7 @@ pub enum GpuSubject<'a> {
     MachineType(&'a str),
 }
 
-/// SHA-256 of the content of an import.
+/// The SHA-256 of the content of an import.
 pub type InventoryDigest = [u8; 32];
 
 /// An inventory to import.
@@ -24,30 +24,31 @@ pub type InventoryDigest = [u8; 32];
 pub struct GpuImport {
     /// The name of the host.
     pub host: String,
-    /// Its inventory.
+    /// The inventory of the host.
     pub inventory: HostInventory,
-    /// The digest of the content that it was read from.
+    /// The digest of the content from which it was read.
     pub digest: InventoryDigest,
 }
 
-/// Coverage and ages of the hosts' own inventories.
+/// The coverage and the ages of the hosts' own inventories.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GpuAges {
-    /// Seconds since each inventory was imported or checked, by host, ascending by age.
+    /// Pairs of the seconds since an inventory was imported or checked, and the host, ascending by
+    /// age.
     pub ages: Vec<(u64, String)>,
-    /// Seconds after which one is stale; `None`: never.
+    /// The age in seconds from which an inventory is stale; `None` means never.
     pub max_age: Option<u64>,
-    /// Names under which a second machine has sent its inventory.
+    /// The names under which a second machine has sent its inventory.
     pub names_taken_twice: Vec<String>,
 }
 
-/// Why an import failed.
+/// The reason why an import failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GpuImportError {
     /// The inventory breaks a rule; nothing has changed.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// Another machine has sent its inventory under this name.
+    /// Another machine has already sent its inventory under this name.
     #[error(
         "host `{host}` is another machine: of the {known} GUIDs of adapters in the inventory that \
          came {age} seconds ago, and the {new} of this one, only {common} are the same; two hosts \
@@ -59,14 +60,14 @@ pub enum GpuImportError {
         host: String,
         /// The age of the inventory with this name, in seconds.
         age: u64,
-        /// How many GUIDs both have.
+        /// The number of GUIDs that both inventories have.
         common: usize,
-        /// The GUIDs of the inventory with this name.
+        /// The number of GUIDs in the inventory with this name.
         known: usize,
-        /// The GUIDs of the one that was sent.
+        /// The number of GUIDs in the inventory that was sent.
         new: usize,
     },
-    /// The inventory has no GUID, and the one that it would replace has.
+    /// The inventory has no GUID, and the one that it would replace has some.
     #[error(
         "host `{host}`: this inventory has no GUID of an adapter, and would replace the one with \
          GUIDs that came {age} seconds ago. Import it together with a file that has them, as the \
@@ -86,28 +87,28 @@ pub enum GpuImportError {
 
 /// The inventories of GPU hosts, and their join with the fabric.
 ///
-/// Methods may take some hundred milliseconds and touch files: not for the threads of an event
-/// loop.
+/// Methods may take some hundred milliseconds and access files: they must not be called on the
+/// threads of an event loop.
 pub trait Gpus: Send + Sync + 'static {
-    /// Inventories joined with the snapshot in force.
+    /// The inventories joined with the snapshot in force.
     fn analysis(&self) -> Arc<Analysis>;
 
-    /// Counts changes of inventories.
+    /// A counter of changes to inventories.
     fn changes(&self) -> watch::Receiver<u64>;
 
-    /// Keeps the inventory of a machine type, in place of an earlier one.
+    /// Stores the inventory of a machine type, in place of an earlier one.
     fn import_machine_type(&self, name: &str, host: HostInventory) -> Result<(), GpuImportError>;
 
-    /// Keeps the inventories of hosts, in place of earlier ones: all, or with an error none.
-    /// Returns how many of them differ from what was known.
+    /// Stores the inventories of hosts, in place of earlier ones: all of them, or none on an error.
+    /// Returns the number of inventories that have changed.
     fn import_hosts(&self, hosts: Vec<GpuImport>) -> Result<usize, GpuImportError>;
 
-    /// Whether a host's inventory came with this digest. If so, it counts as seen now.
+    /// Whether the host's inventory was imported with this digest. If so, it counts as just seen.
     fn check(&self, host: &str, digest: &InventoryDigest) -> bool;
 
     /// The ages of the hosts' own inventories.
     fn ages(&self) -> GpuAges;
 
-    /// Forgets an inventory. Returns whether there was one.
+    /// Removes an inventory. Returns whether there was one.
     fn forget(&self, subject: GpuSubject<'_>) -> Result<bool, GpuImportError>;
 }

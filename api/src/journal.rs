@@ -8,11 +8,11 @@ use rsm_proto::v1::Event;
 use rsm_proto::v1::event::Change;
 use tokio::sync::broadcast;
 
-/// A bounded journal of events. Acts of operators have a bound of their own beside it: links that flap
-/// push out none of them.
+/// A bounded journal of events. Acts of operators have a separate bound, so that flapping links do
+/// not push them out.
 ///
-/// Publishing never waits for a reader: watchers that lag lose the oldest events, and get their
-/// number.
+/// Publishing never waits for a reader: watchers that lag lose the oldest events, and get the
+/// number of lost ones.
 #[derive(Debug)]
 pub struct EventJournal {
     kept: Mutex<Kept>,
@@ -23,15 +23,15 @@ pub struct EventJournal {
 struct Kept {
     events: VecDeque<Arc<Event>>,
     capacity: usize,
-    /// Acts of operators that are older than all `events`.
+    /// The acts of operators that are older than all `events`.
     acts: VecDeque<Arc<Event>>,
     acts_capacity: usize,
     last_sequence: u64,
 }
 
 impl EventJournal {
-    /// A journal that keeps the latest `capacity` events, at least one, and of those before the
-    /// latest `acts` acts of operators.
+    /// Creates a journal that keeps the latest `capacity` events, at least one, and, of the events
+    /// before, the latest `acts` acts of operators.
     pub fn new(capacity: usize, acts: usize) -> EventJournal {
         let capacity = capacity.max(1);
         EventJournal {
@@ -46,7 +46,7 @@ impl EventJournal {
         }
     }
 
-    /// Gives the change its sequence number, keeps it and sends it to every watcher.
+    /// Assigns the change a sequence number, keeps it and sends it to every watcher.
     pub fn publish(&self, generation: u64, at_unix_ms: u64, change: Change) -> Arc<Event> {
         let mut kept = self.kept.lock();
         kept.last_sequence += 1;
@@ -58,13 +58,13 @@ impl EventJournal {
             ..Event::default()
         });
         kept.put(Arc::clone(&event));
-        // Send under the lock, so that watchers see events in the order of their sequence numbers.
-        // An error means that there are no watchers.
+        // The event is sent under the lock, so that watchers see events in the order of their
+        // sequence numbers. An error means that there are no watchers.
         let _watchers = self.sender.send(Arc::clone(&event));
         event
     }
 
-    /// Kept events with a sequence number above `after`, oldest first, at most `limit`.
+    /// The kept events with a sequence number above `after`, oldest first, at most `limit`.
     pub fn events(&self, after: u64, limit: usize) -> Vec<Arc<Event>> {
         let kept = self.kept.lock();
         let behind =
@@ -74,7 +74,7 @@ impl EventJournal {
         acts.chain(events).take(limit).cloned().collect()
     }
 
-    /// Events from now on.
+    /// The stream of all further events.
     pub fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
         self.sender.subscribe()
     }
@@ -86,7 +86,7 @@ pub fn is_act(event: &Event) -> bool {
 }
 
 impl Kept {
-    /// Keeps an event. One that has no room goes, unless it is an act.
+    /// Keeps an event. The oldest event is removed if there is no room, unless it is an act.
     fn put(&mut self, event: Arc<Event>) {
         if self.events.len() == self.capacity
             && let Some(oldest) = self.events.pop_front()

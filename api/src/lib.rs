@@ -1,8 +1,8 @@
 //! The gRPC services of rsm.
 //!
 //! A subnet manager implements [`Subnet`], [`SaQueries`], [`Control`], [`RoutingQueries`] and
-//! [`Simulation`]: it answers questions of [`model`] with messages of [`v1`]. [`Server`] serves
-//! them.
+//! [`Simulation`], which answer questions in the terms of [`model`] with messages of [`v1`].
+//! [`Server`] serves them.
 
 pub mod access;
 pub mod client;

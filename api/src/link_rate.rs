@@ -1,17 +1,17 @@
-//! The rate of a link from its width and speed.
+//! Computes the rate of a link from its width and speed.
 
 use rsm_proto::v1::{LinkSpeed, LinkWidth};
 
 /// The rate of a link in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkRate {
-    /// Data, in bits per second: without the line code.
+    /// The data rate in bits per second, without the line code.
     pub data_bits: u64,
-    /// Signalling, in bits per second.
+    /// The signalling rate in bits per second.
     pub raw_bits: u64,
 }
 
-/// The rate of a link; none where width or speed is unknown.
+/// The rate of a link; `None` if width or speed is unknown.
 pub fn link_rate(width: LinkWidth, speed: LinkSpeed) -> Option<LinkRate> {
     let lanes = match width {
         LinkWidth::Unspecified => return None,
@@ -21,8 +21,8 @@ pub fn link_rate(width: LinkWidth, speed: LinkSpeed) -> Option<LinkRate> {
         LinkWidth::LinkWidth8x => 8,
         LinkWidth::LinkWidth12x => 12,
     };
-    // Of a lane, in kilobits per second: signalling, and data after 8b/10b, 64b/66b or the code
-    // with error correction (IBA 17.2.6 and its annexes).
+    // The rates of one lane in kilobits per second: signalling, and data after 8b/10b, 64b/66b or
+    // the code with error correction (IBA 17.2.6 and its annexes).
     let (raw, data): (u64, u64) = match speed {
         LinkSpeed::Unspecified => return None,
         LinkSpeed::Sdr => (2_500_000, 2_000_000),

@@ -6,51 +6,52 @@ use crate::error::LookupError;
 use crate::limits::MAX_CANDIDATES;
 use crate::model::{PortId, Selector};
 
-/// The directory of a name lookup.
+/// The names that a lookup can find.
 pub trait NameLookup {
     /// Whether a node has this GUID.
     fn has_node(&self, guid: Guid) -> bool;
 
-    /// The port with this port GUID; a switch's port GUID leads to its port 0.
+    /// The port with this port GUID; the port GUID of a switch leads to its port 0.
     fn port_of_guid(&self, guid: Guid) -> Option<PortId>;
 
-    /// The port that answers to this LID, by its base LID or one that its LMC adds.
+    /// The port that answers to this LID, as its base LID or as one that its LMC adds.
     fn port_of_lid(&self, lid: Lid) -> Option<PortId>;
 
-    /// The port with this GID: with the subnet's prefix, or the link-local prefix.
+    /// The port with this GID, formed with the subnet's prefix or the link-local prefix.
     fn port_of_gid(&self, gid: Gid) -> Option<PortId>;
 
-    /// The nodes whose description matches `is_meant`, by ascending GUID.
+    /// The nodes whose description satisfies `is_meant`, by ascending GUID.
     fn nodes_described(&self, is_meant: &dyn Fn(&str) -> bool) -> Vec<Guid>;
 
     /// Whether the node has a port with this number; every switch has a port 0.
     fn has_port(&self, port: PortId) -> bool;
 
-    /// The ports of the node that hold a LID, ascending; a switch's is port 0.
+    /// The ports of the node that hold a LID, ascending; for a switch, port 0.
     fn end_ports(&self, node: Guid) -> Vec<PortNum>;
 
-    /// The answer about a port that holds no LID.
+    /// The error for a port that holds no LID.
     fn without_lid(&self, port: PortId) -> LookupError {
         LookupError::NoLid { port }
     }
 
-    /// The answer about nodes that are gone and had this name: where one was, or that several did.
-    /// The lookup calls it only for names that nothing present has in the same sense.
+    /// The error about nodes that have gone and had this name: the place of the one, or that there
+    /// were several. The lookup calls it only if nothing present has the name in this sense.
     fn gone(&self, _selector: &Selector, _sense: Sense) -> Option<LookupError> {
         None
     }
 }
 
-/// How much of a node's description a text has to be.
+/// The extent to which a text has to match a node's description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sense {
-    /// All of it, or the name of a switch in it; in this case of letters, or else in any.
+    /// The text is the whole description, or the name of a switch in it; first in the given case,
+    /// then in any case.
     Whole,
-    /// Any part of it, in any case of letters.
+    /// The text is any part of the description, in any case.
     Part,
 }
 
-/// The target of a name, before any default port.
+/// The target of a name, before a default port is chosen.
 struct Target {
     node: Guid,
     port: Option<PortNum>,
@@ -65,7 +66,8 @@ fn not_found(directory: &(impl NameLookup + ?Sized), selector: &Selector) -> Loo
         .unwrap_or_else(not_found)
 }
 
-/// Several nodes or ports have the name; `candidates` do not fit in one answer.
+/// The error that several nodes or ports have the name; only some of the `candidates` fit in an
+/// answer.
 pub fn ambiguous(selector: &Selector, mut candidates: Vec<String>) -> LookupError {
     let total = candidates.len();
     candidates.truncate(MAX_CANDIDATES);
@@ -116,8 +118,8 @@ fn locate(
     }
 }
 
-/// The present node with this description; of whole descriptions and of parts of them, those of
-/// present nodes go before those of nodes that are gone.
+/// The present node with this description. Whole descriptions are tried before parts of them, and
+/// for each of these, present nodes before nodes that have gone.
 fn described(
     directory: &(impl NameLookup + ?Sized),
     selector: &Selector,
@@ -139,17 +141,17 @@ fn described(
     })
 }
 
-/// Names of `nodes` that are not ambiguous, with the port where one is named.
+/// Unambiguous names of `nodes`, with the port if one is named.
 pub fn candidates(nodes: &[Guid], port: Option<PortNum>) -> Vec<String> {
     let names = nodes.iter().map(|&guid| Selector::Guid { guid, port });
     names.map(|name| name.to_string()).collect()
 }
 
-/// Finds nodes whose description passes a test.
+/// A function that finds the nodes whose description passes a test.
 pub type FindDescribed<'a, T> = dyn Fn(&dyn Fn(&str) -> bool) -> Vec<T> + 'a;
 
-/// The nodes with this text in their description, or else with the text before the number of a port
-/// at its end; `find` finds nodes by their description.
+/// The nodes with this text in their description, or else with the text before a port number at its
+/// end; `find` finds nodes by their description.
 pub fn called<T>(
     text: &str,
     sense: Sense,
@@ -166,8 +168,8 @@ pub fn called<T>(
     }
 }
 
-/// The nodes with this description, or else the switches with this name in their description; in
-/// this case of letters, or else in any.
+/// The nodes with this description, or else the switches with this name in their description; first
+/// in the given case, then in any case.
 fn called_whole<T>(name: &str, find: &FindDescribed<'_, T>) -> Vec<T> {
     let alike = |text: &str| text.eq_ignore_ascii_case(name);
     let ways: [&dyn Fn(&str) -> bool; 4] = [
@@ -180,14 +182,14 @@ fn called_whole<T>(name: &str, find: &FindDescribed<'_, T>) -> Vec<T> {
     found.find(|nodes| !nodes.is_empty()).unwrap_or_default()
 }
 
-/// The nodes whose description contains this text, in any case of letters.
+/// The nodes whose description contains this text, in any case.
 fn called_in_part<T>(part: &str, find: &FindDescribed<'_, T>) -> Vec<T> {
     let part = part.to_ascii_lowercase();
     find(&|description| contains(&description.to_ascii_lowercase(), &part))
 }
 
-/// Whether `text` contains `part`, and not only in the middle of a number: `node-1` is no part of
-/// `node-17`.
+/// Whether `text` contains `part`, and not only in the middle of a number: `node-1` is not a part
+/// of `node-17`.
 fn contains(text: &str, part: &str) -> bool {
     let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
     let (bytes, ends) = (text.as_bytes(), part.as_bytes());
@@ -199,8 +201,8 @@ fn contains(text: &str, part: &str) -> bool {
     })
 }
 
-/// The operator's name of a switch, in the description that managed NVIDIA switches make of it:
-/// `leaf-03` of `MF0;leaf-03:MQM8700/U1`.
+/// The operator's name of a switch in the description that managed NVIDIA switches make from it:
+/// `leaf-03` in `MF0;leaf-03:MQM8700/U1`.
 pub fn switch_name(description: &str) -> Option<&str> {
     let (chassis, rest) = description.split_once(';')?;
     let (name, model) = rest.rsplit_once(':')?;
@@ -231,10 +233,10 @@ pub fn resolve_node(
     Ok(target.node)
 }
 
-/// The node that `selector` names, with the port where it names one.
+/// The node that `selector` names, and the port if it names one.
 ///
 /// # Errors
-/// As [`resolve_node`].
+/// The errors of [`resolve_node`].
 pub fn resolve_node_or_port(
     directory: &(impl NameLookup + ?Sized),
     selector: &Selector,
@@ -250,7 +252,7 @@ pub fn resolve_node_or_port(
 /// which is port 0 of a switch.
 ///
 /// # Errors
-/// As [`resolve_node`]; besides, the node has several ports with a LID, or none.
+/// The errors of [`resolve_node`], and a node that has several ports with a LID, or none.
 pub fn resolve_port(
     directory: &(impl NameLookup + ?Sized),
     selector: &Selector,
@@ -287,8 +289,8 @@ fn existing(directory: &(impl NameLookup + ?Sized), port: PortId) -> Result<Port
 mod tests {
     use super::*;
 
-    /// Node GUID, description, and the ports with their LIDs (0 for none); port GUIDs count from
-    /// the node's on.
+    /// A directory with, for each node, its GUID, description, and the LIDs of its ports (0 for
+    /// none); port GUIDs count from the node's on.
     struct Few(&'static [FewNode]);
 
     type FewNode = (u64, &'static str, &'static [(u8, u16)]);
@@ -417,7 +419,7 @@ mod tests {
             port("director"),
             Err(LookupError::Ambiguous { total: 2, .. })
         ));
-        // The number goes on.
+        // The number in the name is longer.
         assert!(matches!(port("leaf-0"), Err(LookupError::NotFound { .. })));
         assert!(matches!(
             port("name:af-3"),

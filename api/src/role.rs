@@ -3,26 +3,27 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// A role that the operator gives to identities.
+/// A role that the operator assigns to identities.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
-    /// Read the subnet.
+    /// May read the subnet.
     Read,
-    /// Send the inventories of GPU hosts, and nothing else.
+    /// May send the inventories of GPU hosts, and nothing else.
     Report,
-    /// Read, and act on the fabric in ways that leave its configuration alone: sweep, drain,
-    /// expect, import inventories, change partitions that the API makes.
+    /// May read, and act on the fabric in ways that do not affect its configuration: sweep, drain,
+    /// expect, import inventories, and change partitions made through the API.
     Operate,
-    /// See and change partitions, of some P_Keys only.
+    /// May see and change partitions, with certain P_Keys only.
     Tenant,
-    /// All of these, for every P_Key, and change how the subnet is managed.
+    /// May do everything that the roles above may do, for every P_Key, and change how the subnet is
+    /// managed.
     Admin,
-    /// See keys.
+    /// May see keys.
     Secrets,
 }
 
 impl Role {
-    /// Every role.
+    /// All roles.
     pub const ALL: [Role; 6] = [
         Role::Read,
         Role::Report,
@@ -32,7 +33,7 @@ impl Role {
         Role::Secrets,
     ];
 
-    /// Its name in the file of roles.
+    /// The name of the role in the file of roles.
     pub const fn name(self) -> &'static str {
         match self {
             Role::Read => "read",
@@ -52,26 +53,26 @@ impl Role {
 /// The right that a call needs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Need {
-    /// To read the subnet.
+    /// The right to read the subnet.
     Read,
-    /// To see partitions; a tenant sees its own ones.
+    /// The right to see partitions; a tenant sees its own.
     SeePartitions,
-    /// To ask whether the inventory of a host is known.
+    /// The right to ask whether the inventory of a host is known.
     CheckInventory,
-    /// To import the inventory of a host.
+    /// The right to import the inventory of a host.
     ImportInventory,
-    /// To act on the fabric.
+    /// The right to act on the fabric.
     Operate,
-    /// To change partitions; a tenant changes its own ones.
+    /// The right to change partitions; a tenant changes its own.
     ChangePartitions,
-    /// To change how the subnet is managed.
+    /// The right to change how the subnet is managed.
     Administer,
-    /// To see keys.
+    /// The right to see keys.
     SeeSecrets,
 }
 
 impl Need {
-    /// Every need.
+    /// All needs.
     pub const ALL: [Need; 8] = [
         Need::Read,
         Need::SeePartitions,
@@ -83,7 +84,7 @@ impl Need {
         Need::SeeSecrets,
     ];
 
-    /// The roles that satisfy it, the least one first.
+    /// The roles that satisfy the need, the least powerful one first.
     pub const fn roles(self) -> &'static [Role] {
         match self {
             Need::Read => &[Role::Read, Role::Operate, Role::Admin],
@@ -98,7 +99,7 @@ impl Need {
         }
     }
 
-    /// Whether a call that needs it may change anything.
+    /// Whether a call with this need may change anything.
     pub const fn changes(self) -> bool {
         matches!(
             self,
@@ -111,18 +112,18 @@ impl Need {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Grant {
     roles: u8,
-    /// Without the membership bit, ascending and apart.
+    /// The P_Keys without the membership bit, as ascending and separate ranges.
     p_keys: Vec<RangeInclusive<u16>>,
 }
 
 impl Grant {
-    /// No role.
+    /// The grant without roles.
     pub const NONE: Grant = Grant {
         roles: 0,
         p_keys: Vec::new(),
     };
 
-    /// These roles; a tenant among them has no P_Key.
+    /// A grant of these roles; the role tenant has no P_Keys.
     pub fn of(roles: &[Role]) -> Grant {
         let roles = roles.iter().fold(0, |bits, role| bits | role.bit());
         Grant {
@@ -131,7 +132,7 @@ impl Grant {
         }
     }
 
-    /// The role tenant for these P_Keys, without the membership bit.
+    /// A grant of the role tenant for these P_Keys, without the membership bit.
     pub fn tenant(p_keys: impl IntoIterator<Item = RangeInclusive<u16>>) -> Grant {
         Grant {
             roles: Role::Tenant.bit(),
@@ -139,7 +140,7 @@ impl Grant {
         }
     }
 
-    /// All roles.
+    /// A grant of all roles.
     pub fn everything() -> Grant {
         Grant::of(&Role::ALL)
     }
@@ -151,27 +152,27 @@ impl Grant {
         self.p_keys = merged(both.cloned().collect());
     }
 
-    /// Whether it includes a role.
+    /// Whether the grant includes a role.
     pub fn has(&self, role: Role) -> bool {
         self.roles & role.bit() != 0
     }
 
-    /// Whether one of its roles satisfies a need.
+    /// Whether one of the roles satisfies a need.
     pub fn satisfies(&self, need: Need) -> bool {
         need.roles().iter().any(|&role| self.has(role))
     }
 
-    /// Whether it may see the partition with this P_Key, whichever the membership bit.
+    /// Whether the identity may see the partition with this P_Key, whatever the membership bit.
     pub fn sees(&self, p_key: u16) -> bool {
         self.satisfies(Need::Read) || self.owns(p_key)
     }
 
-    /// Whether it may change the partition with this P_Key, whichever the membership bit.
+    /// Whether the identity may change the partition with this P_Key, whatever the membership bit.
     pub fn changes(&self, p_key: u16) -> bool {
         self.changes_all() || self.owns(p_key)
     }
 
-    /// The P_Keys of the partitions that it may change, without the membership bit.
+    /// The P_Keys of the partitions that the identity may change, without the membership bit.
     pub fn changeable(&self) -> Vec<RangeInclusive<u16>> {
         match self.changes_all() {
             true => vec![0..=0x7fff],
@@ -184,7 +185,7 @@ impl Grant {
         self.has(Role::Admin) || self.has(Role::Operate)
     }
 
-    /// Whether the P_Key is among those of its role tenant.
+    /// Whether the P_Key belongs to the role tenant.
     fn owns(&self, p_key: u16) -> bool {
         let base = p_key & 0x7fff;
         let after = self.p_keys.partition_point(|range| *range.start() <= base);
@@ -212,7 +213,7 @@ impl fmt::Display for Grant {
     }
 }
 
-/// Ranges in ascending order, with those that touch joined.
+/// The ranges in ascending order, with adjacent ones joined.
 fn merged(mut ranges: Vec<RangeInclusive<u16>>) -> Vec<RangeInclusive<u16>> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| (*range.start(), *range.end()));

@@ -21,13 +21,13 @@ use crate::model::{
 /// A boxed future that may move between threads, so that the traits stay object safe.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Reading a subnet.
+/// Queries about a subnet.
 ///
 /// Every method answers at once from one immutable snapshot and never waits for a sweep. Lists
-/// ascend by the key of their kind, begin after `after` and hold at most `limit` items that the
-/// filter matches.
+/// ascend by the key of their kind, begin after `after` and contain at most `limit` items that the
+/// filter passes.
 pub trait Subnet: Send + Sync + 'static {
-    /// The subnet and its manager at one glance.
+    /// The subnet and its manager at a glance.
     fn status(&self) -> v1::SubnetStatus;
 
     /// The generation of the snapshot in force, as in the status.
@@ -35,11 +35,11 @@ pub trait Subnet: Send + Sync + 'static {
         self.status().generation
     }
 
-    /// The port GUID and the base LID of a port with an address of its own; `None` for other ports,
-    /// and for those that are not there.
+    /// The port GUID and the base LID of an end port; `None` for other ports, and for ports that do
+    /// not exist.
     fn address(&self, port: PortId) -> Option<(Guid, Lid)>;
 
-    /// Nodes by ascending GUID.
+    /// The nodes by ascending GUID.
     fn nodes(
         &self,
         after: Option<Guid>,
@@ -50,7 +50,7 @@ pub trait Subnet: Send + Sync + 'static {
     /// One node; a selector of a port leads to the port's node.
     fn node(&self, selector: &Selector) -> Result<Keyed<Guid, v1::Node>, LookupError>;
 
-    /// Ports by ascending node GUID and port number, a switch's port 0 included.
+    /// The ports by ascending node GUID and port number, including port 0 of switches.
     fn ports(
         &self,
         after: Option<PortId>,
@@ -58,8 +58,8 @@ pub trait Subnet: Send + Sync + 'static {
         filter: &PortFilter,
     ) -> Page<Keyed<PortId, v1::Port>>;
 
-    /// Virtual ports by ascending port and index, those that are not Down; of `node` only, where
-    /// one is given.
+    /// The virtual ports that are not Down, by ascending port and index; only those of `node`, if
+    /// it is given.
     fn virtual_ports(
         &self,
         after: Option<VirtualPortId>,
@@ -67,16 +67,16 @@ pub trait Subnet: Send + Sync + 'static {
         node: Option<Guid>,
     ) -> Page<Keyed<VirtualPortId, v1::VirtualPort>>;
 
-    /// Why there are no virtual ports, with the key that turns them on; `None` where they are
-    /// managed.
+    /// The reason why there are no virtual ports, with the configuration key that enables them;
+    /// `None` if they are managed.
     fn virtual_ports_off(&self) -> Option<&'static str>;
 
-    /// Why there are no agents of congestion control, with the key that turns it on; `None` where it
-    /// is on.
+    /// The reason why there are no agents of congestion control, with the configuration key that
+    /// enables it; `None` if it is on.
     fn congestion_off(&self) -> Option<&'static str>;
 
-    /// Agents of congestion control by ascending node GUID and port number; of `node` only, where
-    /// one is given. None while congestion control is off.
+    /// The agents of congestion control by ascending node GUID and port number; only those of
+    /// `node`, if it is given. Empty while congestion control is off.
     fn congestion_agents(
         &self,
         after: Option<PortId>,
@@ -87,7 +87,7 @@ pub trait Subnet: Send + Sync + 'static {
     /// One port, by the rules of [`resolve_port`](crate::resolve::resolve_port).
     fn port(&self, selector: &Selector) -> Result<Keyed<PortId, v1::Port>, LookupError>;
 
-    /// Links by ascending key of their end `a`.
+    /// The links by ascending key of their end `a`.
     fn links(
         &self,
         after: Option<PortId>,
@@ -95,8 +95,8 @@ pub trait Subnet: Send + Sync + 'static {
         filter: &LinkFilter,
     ) -> Page<Keyed<PortId, v1::Link>>;
 
-    /// Entries of a switch's linear forwarding table by ascending LID, as the switch last confirmed
-    /// them; LIDs that the switch drops are left out. The page token is the server's to fill in.
+    /// The entries of a switch's linear forwarding table by ascending LID, as the switch last
+    /// confirmed them; LIDs that the switch drops are left out. The server fills in the page token.
     fn forwarding_table(
         &self,
         switch: &Selector,
@@ -106,7 +106,7 @@ pub trait Subnet: Send + Sync + 'static {
 
     /// The path from one port to another, along the tables that the switches confirmed.
     ///
-    /// The walk follows `destination` where it is a LID, otherwise the port's base LID. A drop or a
+    /// The walk follows `destination` if it is a LID, otherwise the port's base LID. A drop or a
     /// loop is an outcome of the walk, not an error.
     fn route(
         &self,
@@ -114,10 +114,10 @@ pub trait Subnet: Send + Sync + 'static {
         destination: &Selector,
     ) -> Result<v1::ResolveRouteResponse, LookupError>;
 
-    /// Partitions by ascending P_Key.
+    /// The partitions by ascending P_Key.
     fn partitions(&self, after: Option<u16>, limit: usize) -> Page<Keyed<u16, v1::Partition>>;
 
-    /// The ports of the partition with this P_Key, with either membership bit, by ascending node
+    /// The ports of the partition with this P_Key, whatever its membership bit, by ascending node
     /// GUID and port number.
     fn partition_members(
         &self,
@@ -126,7 +126,7 @@ pub trait Subnet: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Page<Keyed<PortId, v1::PartitionMember>>, LookupError>;
 
-    /// The ports that the API has made members of the partition with this P_Key, with either
+    /// The ports that the API has made members of the partition with this P_Key, whatever its
     /// membership bit, by ascending GUID.
     fn partition_guids(
         &self,
@@ -135,10 +135,10 @@ pub trait Subnet: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Page<Keyed<Guid, v1::PartitionGuid>>, LookupError>;
 
-    /// The kinds that a finding can have, as a filter takes them.
+    /// The kinds that a finding can have, as filters accept them.
     fn finding_kinds(&self) -> Vec<&'static str>;
 
-    /// Findings that hold now, by ascending identifier.
+    /// The present findings, by ascending identifier.
     fn findings(
         &self,
         after: Option<u64>,
@@ -146,47 +146,48 @@ pub trait Subnet: Send + Sync + 'static {
         filter: &FindingFilter,
     ) -> Page<v1::Finding>;
 
-    /// Missing nodes and cables by ascending key.
+    /// The missing nodes and cables by ascending key.
     fn missing(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::Missing>>;
 
-    /// Missing switches, and the missing cables between switches, for a drawing.
+    /// The missing switches, and the missing cables between switches, for a drawing.
     fn gone_switches(&self) -> GoneSwitches;
 
-    /// Drained parts by ascending key: the port, or port 0 of a drained node.
+    /// The drained parts by ascending key: the port, or port 0 of a drained node.
     fn drained(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::DrainedPart>>;
 
     /// The newest `limit` kept convergences, oldest first.
     fn convergences(&self, limit: usize) -> Page<v1::Convergence>;
 
-    /// Kept events with a sequence number above `after`, oldest first, at most `limit`.
+    /// The kept events with a sequence number above `after`, oldest first, at most `limit`.
     fn events(&self, after: u64, limit: usize) -> Vec<Arc<v1::Event>>;
 
-    /// Events from now on; a receiver that lags loses the oldest, and gets their number.
+    /// The stream of all further events. A receiver that lags loses the oldest, and gets the number
+    /// of lost ones.
     ///
     /// An event is in [`events`](Subnet::events) before the channel sends it, so that a caller that
-    /// subscribes first and reads then misses none. [`EventJournal`](crate::EventJournal) keeps
+    /// subscribes first and then reads misses none. [`EventJournal`](crate::EventJournal) ensures
     /// both.
     fn subscribe(&self) -> broadcast::Receiver<Arc<v1::Event>>;
 }
 
-/// Reading the registrations of hosts at the SA, and its answers.
+/// Queries about the registrations of hosts at the SA, and about its answers.
 ///
 /// Registrations change with every request of a host: a call reads their present state, after a
-/// wait of some milliseconds at most. Trees and ports come from the latest snapshot. Lists follow
-/// [`Subnet`].
+/// wait of some milliseconds at most. Trees and ports come from the latest snapshot. The rules for
+/// lists are those of [`Subnet`].
 pub trait SaQueries: Send + Sync + 'static {
-    /// Counters since the start.
+    /// The SA's counters since the start.
     fn counters(&self) -> v1::SaCounters;
 
-    /// The paths that the SA answers to a host's PathRecord query, by the same code.
+    /// The paths with which the SA answers a host's PathRecord query, computed by the same code.
     ///
     /// The lack of paths is an answer, not an error.
     fn paths(&self, question: &PathQuestion) -> Result<v1::ResolvePathResponse, SaError>;
 
-    /// Tables and rules for quality of service, by the plan in force.
+    /// The tables and rules for quality of service, in the plan in force.
     fn qos(&self) -> Result<v1::GetQosResponse, SaError>;
 
-    /// Services that ports offer by ascending key.
+    /// The services that ports offer, by ascending key.
     fn services(
         &self,
         after: Option<ServiceKey>,
@@ -194,7 +195,7 @@ pub trait SaQueries: Send + Sync + 'static {
         filter: ServiceFilter,
     ) -> BoxFuture<'_, Result<Page<Keyed<ServiceKey, v1::Service>>, SaError>>;
 
-    /// Subscriptions of hosts by ascending key; of `port` only, where one is given.
+    /// The subscriptions of hosts by ascending key; only those of `port`, if it is given.
     fn subscriptions(
         &self,
         after: Option<SubscriptionKey>,
@@ -202,7 +203,7 @@ pub trait SaQueries: Send + Sync + 'static {
         port: Option<PortId>,
     ) -> BoxFuture<'_, Result<Page<Keyed<SubscriptionKey, v1::Subscription>>, SaError>>;
 
-    /// Alias GUIDs of ports by ascending key; of `port` only, where one is given.
+    /// The alias GUIDs of ports by ascending key; only those of `port`, if it is given.
     fn alias_guids(
         &self,
         after: Option<AliasGuidKey>,
@@ -210,7 +211,7 @@ pub trait SaQueries: Send + Sync + 'static {
         port: Option<PortId>,
     ) -> BoxFuture<'_, Result<Page<Keyed<AliasGuidKey, v1::AliasGuid>>, SaError>>;
 
-    /// Multicast groups by ascending MGID.
+    /// The multicast groups by ascending MGID.
     fn multicast_groups(
         &self,
         after: Option<Gid>,
@@ -224,7 +225,7 @@ pub trait SaQueries: Send + Sync + 'static {
         group: GroupSelector,
     ) -> BoxFuture<'_, Result<v1::MulticastGroup, SaError>>;
 
-    /// The members of one group by ascending GUID in the GID that they joined by: the port's, or
+    /// The members of one group by ascending GUID in the GID with which they joined: the port's, or
     /// one of its aliases.
     fn multicast_members(
         &self,
@@ -242,12 +243,13 @@ pub trait SaQueries: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Page<Keyed<Guid, v1::MulticastSwitch>>, SaError>>;
 }
 
-/// Reading the performance counters of ports.
+/// Queries about the performance counters of ports.
 pub trait CountersQueries: Send + Sync + 'static {
-    /// The ports that have been read, of `part` only where it is given; see [`Subnet`] for lists.
+    /// The ports that have been read, only those of `part` if it is given; see [`Subnet`] for
+    /// lists.
     ///
     /// # Errors
-    /// The name does not lead to one node, or nothing has been read.
+    /// The name does not identify one node, or nothing has been read.
     fn ports(
         &self,
         after: Option<PortId>,
@@ -255,11 +257,11 @@ pub trait CountersQueries: Send + Sync + 'static {
         part: Option<&Selector>,
     ) -> Result<Page<Keyed<PortId, v1::PortCounters>>, CountersError>;
 
-    /// The `limit` ports that come first in `order`, of those with a reading that is not stale, of
-    /// `part` only where it is given. Takes some tenths of a second on a large fabric.
+    /// The first `limit` ports in `order`, among ports whose reading is not stale; only those of
+    /// `part`, if it is given. Takes some tenths of a second on a large fabric.
     ///
     /// # Errors
-    /// The name does not lead to one node, or nothing has been read.
+    /// The name does not identify one node, or nothing has been read.
     fn top(
         &self,
         order: PortOrder,
@@ -267,91 +269,93 @@ pub trait CountersQueries: Send + Sync + 'static {
         part: Option<&Selector>,
     ) -> Result<v1::GetTopPortsResponse, CountersError>;
 
-    /// Names the readings that the other methods show: it changes with them, about once a second
-    /// while counters are read. A reading can become stale in between.
+    /// A number that identifies the readings that the other methods show: it changes with them,
+    /// about once a second while counters are read. A reading can become stale in between.
     fn pass(&self) -> u64;
 
-    /// Shows `visit` each port with a reading that is not stale, by ascending key.
+    /// Calls `visit` for each port whose reading is not stale, by ascending key.
     fn each_port(&self, visit: &mut dyn FnMut(PortTotals<'_>));
 
-    /// Shows `visit` each agent that is asked, by ascending key.
+    /// Calls `visit` for each agent that is asked, by ascending key.
     fn each_agent(&self, visit: &mut dyn FnMut(AgentState));
 
-    /// Whether and how well counters are read.
+    /// The state of the collector: whether and how well counters are read.
     fn state(&self) -> CountersState;
 }
 
-/// Acting on a subnet.
+/// Actions on a subnet.
 ///
-/// A caller that drops the future cancels its request, unless the core has already begun with it.
+/// A caller that drops the future cancels its request, unless the core has already begun to carry
+/// it out.
 pub trait Control: Send + Sync + 'static {
-    /// The present activity, which callers of the other methods wait for.
+    /// The present activity, for which callers of the other methods wait.
     fn activity(&self) -> v1::Activity;
 
-    /// Sweeps again, and answers with the resulting convergence.
+    /// Starts a sweep, and returns the resulting convergence.
     ///
-    /// `full` reads everything anew; otherwise only the parts that may have changed. A sweep that
-    /// is under way when the call comes does not count as the answer.
+    /// `full` reads everything again; otherwise only the parts that may have changed. A sweep that
+    /// is under way at the time of the call does not count.
     fn resweep(&self, full: bool) -> BoxFuture<'_, Result<v1::Convergence, ControlError>>;
 
-    /// Reads everything anew and writes every block of every linear forwarding table, even where
-    /// the switch holds it already, and answers with the resulting convergence.
+    /// Reads everything again and writes every block of every linear forwarding table, even if the
+    /// switch holds it already, and returns the resulting convergence.
     fn rewrite(&self) -> BoxFuture<'_, Result<v1::Convergence, ControlError>>;
 
-    /// Routes with the engine of this name from now on, and answers with the convergence that put
-    /// its tables into force. If the core refuses the tables, the engine in use stays. The writing
-    /// of the tables cuts ports off where no mixture of them and the present ones is safe.
+    /// Switches to the engine of this name, and returns the convergence that put its tables into
+    /// force. If the core refuses the tables, the engine in use stays. Writing the tables cuts
+    /// ports off where no mixture of them and the present ones is safe.
     fn set_engine(
         &self,
         name: String,
         cut_off: WhenCutOff,
     ) -> BoxFuture<'_, Result<v1::Convergence, ControlError>>;
 
-    /// Routes around parts from now on, all of them or none, and answers with them once the tables
-    /// are in force.
+    /// Routes around parts from now on, all of them or none, and returns them once the tables are
+    /// in force.
     fn drain(
         &self,
         question: DrainQuestion,
     ) -> BoxFuture<'_, Result<Vec<v1::DrainedPart>, ControlError>>;
 
-    /// Uses drained parts again, and answers how many, with the convergence that put the tables
+    /// Uses drained parts again, and returns their number, with the convergence that put the tables
     /// into force.
     fn undrain(
         &self,
         parts: Vec<Selector>,
     ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>>;
 
-    /// Gives every port another M_Key, and answers with the state of the keys and the convergence
-    /// that wrote them. Refused while ports hold keys of the rotation before, unless `force` is set.
+    /// Gives every port another M_Key, and returns the state of the keys and the convergence that
+    /// wrote them. Refused while ports hold keys of the previous rotation, unless `force` is set.
     fn rotate_m_keys(
         &self,
         force: bool,
     ) -> BoxFuture<'_, Result<(v1::ManagementKeys, v1::Convergence), ControlError>>;
 
-    /// Changes a partition that is made through the API, all of it or nothing, and answers what it
-    /// changed once it is in force.
+    /// Changes a partition made through the API, completely or not at all, and returns the changes
+    /// once they are in force.
     fn change_partition(
         &self,
         change: PartitionChange,
     ) -> BoxFuture<'_, Result<PartitionChanged, ControlError>>;
 
-    /// Expects the node or cable with this name no longer (`None`: all that are missing now), and
-    /// answers the number of nodes and ports given up.
+    /// No longer expects the node or cable with this name (`None`: all that are missing at
+    /// present), and returns the number of nodes and ports given up.
     fn accept_missing(&self, name: Option<Selector>) -> Result<u64, ControlError>;
 }
 
-/// Measuring the routes in force, and foreseeing others. No method sends anything to the fabric.
+/// Measurements of the routes in force, and forecasts of others. No method sends anything to the
+/// fabric.
 pub trait RoutingQueries: Send + Sync + 'static {
     /// The routing engines.
     fn engines(&self) -> Page<v1::Engine>;
 
-    /// How well the tables in force spread traffic, random traffic beginning at `seed`.
+    /// Measures how well the tables in force spread traffic; random traffic begins at `seed`.
     fn quality(
         &self,
         seed: u64,
     ) -> BoxFuture<'_, Result<v1::GetRoutingQualityResponse, RoutingError>>;
 
-    /// The consequence of all of `losses` at the same time, at least one.
+    /// Foresees the consequence of all `losses` at the same time; there must be at least one.
     fn foresee(
         &self,
         losses: Vec<LossSelector>,
@@ -363,7 +367,7 @@ pub trait RoutingQueries: Send + Sync + 'static {
         port: Selector,
     ) -> BoxFuture<'_, Result<v1::GetCableUseResponse, RoutingError>>;
 
-    /// The hosts whose paths cross the cable at a port by ascending key; see [`Subnet`] for lists.
+    /// The hosts whose paths cross the cable at a port, by ascending key; see [`Subnet`] for lists.
     fn cable_hosts(
         &self,
         port: Selector,
@@ -372,31 +376,32 @@ pub trait RoutingQueries: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Page<Keyed<PortId, v1::CableHost>>, RoutingError>>;
 }
 
-/// Reading the history on the disk, events of earlier runs included.
+/// Queries about the history on the disk, which includes events of earlier runs.
 pub trait History: Send + Sync + 'static {
-    /// Matching events, oldest first, each with the number of its record; numbers rise over all
+    /// The matching events, oldest first, each with the number of its record; numbers rise over all
     /// runs.
     fn events(
         &self,
         query: HistoryQuery,
     ) -> BoxFuture<'_, Result<Vec<(u64, v1::Event)>, HistoryError>>;
 
-    /// The differences of the subnet now from a time, in milliseconds since the Unix epoch.
+    /// The differences between the present subnet and that at a time, in milliseconds since the
+    /// Unix epoch.
     fn differences(
         &self,
         at_unix_ms: u64,
     ) -> BoxFuture<'_, Result<Vec<v1::Difference>, HistoryError>>;
 }
 
-/// Takes notes of operators' requests.
+/// A log of operators' requests.
 pub trait ActionLog: Send + Sync + 'static {
-    /// A request was carried out or refused. Never waits.
+    /// Records a request that was carried out or refused. Never waits.
     fn acted(&self, act: v1::OperatorActed);
 }
 
-/// Acting on a simulated fabric.
+/// Actions on a simulated fabric.
 pub trait Simulation: Send + Sync + 'static {
-    /// Acts, and answers once the simulated hardware has changed: links of a cable that is put in
-    /// are up, a node that reboots is still dark. The subnet manager's reaction comes as events.
+    /// Acts, and returns once the simulated hardware has changed: links of a reconnected cable are
+    /// up, and a rebooting node is still off. The subnet manager's reaction comes as events.
     fn act(&self, action: SimulationAction) -> BoxFuture<'_, Result<(), SimulationError>>;
 }

@@ -1,11 +1,11 @@
-//! Values as the fields of messages hold them.
+//! Converts values to the fields of messages.
 
 use std::time::Duration;
 
 use rsm_ids::{LinkSpeed, LinkWidth};
 use rsm_proto::v1;
 
-/// A link width; none is the unspecified one.
+/// A link width; `None` becomes the unspecified value.
 pub fn link_width(width: Option<LinkWidth>) -> v1::LinkWidth {
     match width {
         None => v1::LinkWidth::Unspecified,
@@ -17,7 +17,7 @@ pub fn link_width(width: Option<LinkWidth>) -> v1::LinkWidth {
     }
 }
 
-/// A link speed; none is the unspecified one.
+/// A link speed; `None` becomes the unspecified value.
 pub fn link_speed(speed: Option<LinkSpeed>) -> v1::LinkSpeed {
     match speed {
         None => v1::LinkSpeed::Unspecified,
@@ -33,7 +33,7 @@ pub fn link_speed(speed: Option<LinkSpeed>) -> v1::LinkSpeed {
     }
 }
 
-/// A rate in units of 100 Mb/s as Gb/s.
+/// A rate in units of 100 Mb/s, converted to Gb/s.
 pub fn gbps(tenths: u16) -> f64 {
     f64::from(tenths) / 10.0
 }

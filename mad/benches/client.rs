@@ -1,5 +1,5 @@
-//! How many transactions a second the client completes, in a tight loop that answers every request
-//! at once: the cost of the client itself, without a network.
+//! Measures the number of transactions that the client completes in a second, in a tight loop that
+//! answers every request at once: the cost of the client itself, without a network.
 //!
 //! `cargo bench -p rsm-mad --bench client`
 
@@ -24,7 +24,7 @@ use rsm_mad::wire::smp::Smp;
 
 const TRANSACTIONS: u64 = 2_000_000;
 
-/// Requests kept pending: as many as a sweep of a large fabric would.
+/// The number of requests that are kept pending: as many as in a sweep of a large fabric.
 const PENDING: u64 = 8192;
 
 fn run(name: &str, targets: u64, routes: &Routes, window: u32, answer_after: Duration) {

@@ -32,7 +32,7 @@ use rsm_mad::wire::smp::Smp;
 
 const WINDOW: u32 = 64;
 
-/// More than ever wait at a time.
+/// The capacity of the channel of received datagrams: more than ever wait at one time.
 const INBOUND: usize = 1024;
 
 fn main() -> ExitCode {
@@ -66,7 +66,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 
     let (sender, inbound) = sync_channel(INBOUND);
     let sink = Box::new(move |event| {
-        // When the program ends, the receiver is gone.
+        // Sending fails only when the receiver was dropped, at the end of the program.
         let _ = sender.send(event);
     });
     let transport = umad::open(&UmadSelector::default(), sink)?;
@@ -84,7 +84,7 @@ fn parse_path(text: &str) -> Result<DirectedPath, Box<dyn Error>> {
     Ok(DirectedPath::from_hops(&ports?)?)
 }
 
-/// The driver of the client: the clock and the channel.
+/// Drives the client with the clock and with the datagrams of the channel.
 struct Driver {
     transport: UmadTransport,
     inbound: Receiver<Inbound>,

@@ -1,14 +1,14 @@
-//! Identifiers that only exist between a manager and its agents.
+//! Identifiers that exist only between a manager and its agents.
 
 use std::fmt;
 
 pub use rsm_ids::Gid;
 use rsm_ids::PortNum;
 
-/// A transaction identifier (IBA 13.4.6.4): ties a response to its request.
+/// A transaction identifier (IBA 13.4.6.4), which connects a response to its request.
 ///
-/// The Linux MAD layer replaces the upper 32 bits with its own agent number on the way out, so that
-/// a match may rely on [`Tid::low`] only.
+/// The Linux MAD layer replaces the upper 32 bits with its own agent number when it sends a
+/// datagram, so that a response may be matched by [`Tid::low`] only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Tid(pub u64);
 
@@ -31,21 +31,21 @@ impl fmt::Debug for Tid {
     }
 }
 
-/// A route given hop by hop: the exit port at the local node first, then at every switch on the way
-/// (IBA 14.2.2).
+/// A route that is described hop by hop: the exit port at the local node first, then at every
+/// switch on the path (IBA 14.2.2).
 ///
 /// The empty path is the local node itself. Paths order by length first, then by their ports,
 /// so that sorting puts near nodes before far ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DirectedPath {
     len: u8,
-    /// Entries from `len` on are port 0, so that equal paths are equal bytes.
+    /// The exit ports. Entries from `len` on are port 0, so that equal paths have equal bytes.
     hops: [PortNum; DirectedPath::MAX_HOPS],
 }
 
 impl DirectedPath {
-    /// The longest path an SMP can carry: 64 path bytes, of which the first is not used (IBA
-    /// 14.2.1.2).
+    /// The length of the longest path that an SMP can carry: it has 64 path bytes, of which the
+    /// first is not used (IBA 14.2.1.2).
     pub const MAX_HOPS: usize = 63;
 
     /// The path to the local node.
@@ -68,10 +68,11 @@ impl DirectedPath {
         Ok(path)
     }
 
-    /// Extends the path by one hop, leaving its present end through `exit`.
+    /// Extends the path by one hop, which leaves the last node of the path by the port `exit`.
     ///
     /// # Errors
-    /// [`PathTooLong`] when it has [`DirectedPath::MAX_HOPS`] already; the path is then unchanged.
+    /// [`PathTooLong`] if the path already has [`DirectedPath::MAX_HOPS`] hops; the path is then
+    /// unchanged.
     pub fn push(&mut self, exit: PortNum) -> Result<(), PathTooLong> {
         let slot = self
             .hops
@@ -82,17 +83,17 @@ impl DirectedPath {
         Ok(())
     }
 
-    /// This path and one hop more.
+    /// A copy of this path with one more hop.
     ///
     /// # Errors
-    /// [`PathTooLong`] as for [`DirectedPath::push`].
+    /// [`PathTooLong`] if the path already has [`DirectedPath::MAX_HOPS`] hops.
     pub fn child(&self, exit: PortNum) -> Result<DirectedPath, PathTooLong> {
         let mut path = *self;
         path.push(exit)?;
         Ok(path)
     }
 
-    /// The path without its last hop; `None` for the empty path.
+    /// The path without its last hop; `None` if the path is empty.
     pub fn parent(&self) -> Option<DirectedPath> {
         let last = self.len.checked_sub(1)?;
         let mut path = *self;
@@ -111,7 +112,7 @@ impl DirectedPath {
         self.len as usize
     }
 
-    /// Whether this is the local node itself.
+    /// Whether the path has no hop, so that it leads to the local node itself.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -124,7 +125,8 @@ impl Default for DirectedPath {
 }
 
 impl fmt::Display for DirectedPath {
-    /// In the form of `smpquery -D`: `0,1,5`; the leading 0 is the local node.
+    /// Writes the path in the form of `smpquery -D`, for example `0,1,5`; the leading 0 is the
+    /// local node.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("0")?;
         self.hops().iter().try_for_each(|hop| write!(f, ",{hop}"))

@@ -5,15 +5,15 @@ use std::time::Duration;
 /// A point on a monotonic clock, in nanoseconds since an origin that only the owner of the clock
 /// knows.
 ///
-/// Code that never reads a clock takes one of these as `now`. Arithmetic saturates: 64 bits of
-/// nanoseconds last 584 years, so the ends are only ever met by deliberately absurd timeouts.
+/// Code that never reads a clock has a parameter `now` of this type. Arithmetic saturates: 64 bits
+/// of nanoseconds last 584 years, so only absurdly long timeouts reach the limit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
 impl Time {
     /// The origin.
     pub const ZERO: Time = Time(0);
-    /// Later than any event.
+    /// A time later than any event.
     pub const MAX: Time = Time(u64::MAX);
 
     /// The point `nanos` nanoseconds after the origin.
@@ -21,12 +21,12 @@ impl Time {
         Time(nanos)
     }
 
-    /// Nanoseconds since the origin.
+    /// The number of nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// The time that has passed since `earlier`; zero if this time is not after it.
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -49,7 +49,7 @@ impl AddAssign<Duration> for Time {
 }
 
 impl fmt::Display for Time {
-    /// Seconds with nine decimals: `12.000000345`.
+    /// Writes the seconds with nine decimals, for example `12.000000345`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const NANOS_PER_SECOND: u64 = 1_000_000_000;
         write!(

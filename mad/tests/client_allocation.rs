@@ -1,4 +1,4 @@
-//! The transaction client in its steady state allocates no memory.
+//! Tests that the transaction client in its steady state allocates no memory.
 
 #![allow(
     unsafe_code,
@@ -23,16 +23,16 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: it only adds a count to the system's allocator; counting allocates nothing.
+// SAFETY: the allocator is that of the system with a count added; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's guarantees hold for the system's allocator.
+        // SAFETY: the guarantees of the caller hold for the system's allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's guarantees hold for the system's allocator.
+        // SAFETY: the guarantees of the caller hold for the system's allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -55,7 +55,7 @@ fn no_memory_is_asked_for_once_queues_have_grown() {
             client.submit(request).unwrap();
             submitted += 1;
         }
-        // Every tenth request is lost, and its retry answered.
+        // Every tenth request is lost, and its retry is answered.
         loop {
             while let Some(transmit) = client.poll_transmit(now) {
                 out.push_back(transmit.datagram.mad);

@@ -1,5 +1,5 @@
-//! The wire views never touch the heap. In a process of its own, for the counting allocator is
-//! global.
+//! Tests that the wire views never allocate memory. The test runs in a process of its own, because
+//! the counting allocator is global.
 
 #![allow(unsafe_code)]
 
@@ -12,7 +12,8 @@ use rsm_mad::wire::dissect;
 use rsm_mad::wire::smp::Smp;
 
 thread_local! {
-    /// How often this thread has allocated memory; other threads belong to the test harness.
+    /// The number of times that this thread has allocated memory; other threads belong to the test
+    /// harness.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -22,12 +23,13 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps the contract of `alloc`.
+        // SAFETY: the caller satisfies the requirements of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`, and all memory comes from `System`.
+        // SAFETY: the caller satisfies the requirements of `dealloc`, and all memory comes from
+        // `System`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

@@ -1,18 +1,18 @@
-//! Numbers that distinguish runs of bytes.
+//! Fast digests of byte slices and of keys made of a few words.
 
 use std::hash::Hasher;
 
-/// How many words are mixed next to each other.
+/// The number of words that are mixed in parallel.
 const LANES: usize = 4;
 
-/// Lengths are a multiple of this.
+/// Input lengths in bytes are a multiple of this.
 pub(crate) const STEP: usize = LANES * size_of::<u64>();
 
-/// Fibonacci hashing.
+/// The multiplier of Fibonacci hashing: 2^64 divided by the golden ratio.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Some 64 bits of a length that is a multiple of [`STEP`]. Different bytes may have the same
-/// digest: after a match, compare the bytes.
+/// A 64-bit digest of bytes whose number is a multiple of [`STEP`]. Different bytes may have the
+/// same digest: after a match, compare the bytes.
 pub(crate) fn digest(bytes: &[u8]) -> u64 {
     debug_assert!(bytes.len().is_multiple_of(STEP));
     let (words, _) = bytes.as_chunks::<{ size_of::<u64>() }>();
@@ -28,7 +28,8 @@ pub(crate) fn digest(bytes: &[u8]) -> u64 {
     mixed ^ mixed >> 32
 }
 
-/// Hashes keys of a few words, which no peer chooses, several times as fast as the standard library.
+/// Hashes keys of a few words, several times as fast as the standard library. Not for keys that a
+/// peer chooses, who could make them collide.
 #[derive(Default)]
 pub(crate) struct WordHasher(u64);
 

@@ -1,15 +1,16 @@
-//! Service levels and virtual lanes (IBA 3.5.8, 7.6): needs of tables beside forwarding entries.
+//! Service levels and virtual lanes that tables need beside their entries (IBA 3.5.8, 7.6).
 //!
 //! A packet carries a service level (SL) from its source to its end. Each switch looks up the
 //! virtual lane (VL) for the next link by the SL, the input port and the output port: the
 //! SLtoVLMappingTable (IBA 14.2.5.8). Lanes have buffers of their own, so that tables which close
 //! cycles of links need not close cycles of (link, lane).
 //!
-//! SLs go by switch rather than by LID: all destinations at one switch share the paths to it.
+//! SLs are assigned by switch rather than by LID: all destinations at one switch share the paths to
+//! it.
 //!
-//! A pair of switches has the same level in both directions, because answers have the level of
-//! their request. The sweep reads SLtoVLMappingTables back only where the engine needs them, and
-//! all switches hold them before the push writes the first table that does.
+//! A pair of switches has one level in both directions, because answers have the level of their
+//! request. The sweep reads SLtoVLMappingTables back only where the engine needs them, and all
+//! switches hold them before the push writes the first table that does.
 
 use std::sync::Arc;
 
@@ -17,29 +18,30 @@ use rsm_ids::PortNum;
 
 use crate::topology::{PortUse, SwitchIdx, Topology};
 
-/// How many service levels there are.
+/// The number of service levels.
 pub const SERVICE_LEVELS: usize = 16;
 
-/// The lane of each service level, as one SLtoVLMappingTable holds it.
+/// The VL of each service level, as one SLtoVLMappingTable holds it.
 pub type Row = [u8; SERVICE_LEVELS];
 
-/// The lane that drops packets, where it stands in an SLtoVLMappingTable (IBA 14.2.5.8).
+/// The value in an SLtoVLMappingTable that makes a switch drop packets (IBA 14.2.5.8).
 pub const DROP: u8 = 15;
 
 /// The service level that a packet must have for the proof of its path to hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ServiceLevels {
-    /// Any.
+    /// Any service level.
     #[default]
     Any,
-    /// By the switch of its destination. Answers on a connection have the level of their request,
-    /// which is that of the other end: the proof does not cover them.
+    /// A service level for each switch of the destination. Answers on a connection have the level
+    /// of their request, which is the level of the other end: the proof does not cover them.
     ByDestination(Vec<u8>),
-    /// By the switches of its source and its destination; packets may have the level of either way.
+    /// A service level for each pair of source and destination switch; packets may have the level
+    /// of either direction.
     ByPair(PairLevels),
 }
 
-/// A service level for each pair of switches, in one byte.
+/// The service level of each pair of switches, one byte for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairLevels {
     switches: usize,
@@ -47,7 +49,8 @@ pub struct PairLevels {
 }
 
 impl PairLevels {
-    /// Calls `level` for the service level of each (source, destination) among `switches` switches.
+    /// Creates the levels by calling `level` for each (source, destination) among `switches`
+    /// switches.
     pub fn new(switches: usize, level: impl Fn(SwitchIdx, SwitchIdx) -> u8) -> PairLevels {
         let all = 0..switches as u32;
         let levels = all
@@ -64,19 +67,19 @@ impl PairLevels {
 }
 
 /// The SLtoVLMappingTables of all switches: rows for each pair of kinds of ports, and the kind of
-/// each port. A table for each pair of ports would be 4,000 of a switch with 64 ports.
+/// each port. Tables for each pair of ports would be 4,000 rows for a switch with 64 ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// By switch, by port from port 0 on.
+    /// The kind of each port, by switch and by port from port 0 on.
     kinds: Vec<Vec<u8>>,
     count: usize,
-    /// By input kind, then by output kind.
+    /// The rows, by input kind and then by output kind.
     rows: Vec<Row>,
 }
 
 impl Mapping {
-    /// The tables of `topology`'s switches: `kind` returns the kind of a port (0 to `count` - 1),
-    /// `row` the lanes of packets from a port of one kind to a port of another.
+    /// Creates the tables of `topology`'s switches: `kind` returns the kind of a port (0 to `count`
+    /// - 1), `row` the VLs of packets from a port of one kind to a port of another.
     pub fn new(
         topology: &Topology,
         count: u8,
@@ -103,14 +106,14 @@ impl Mapping {
         }
     }
 
-    /// The kind of a port; ports that the switch does not have are of kind 0.
+    /// The kind of a port; 0 for ports that the switch does not have.
     fn kind(&self, switch: SwitchIdx, port: PortNum) -> usize {
         let kinds = &self.kinds[switch.index()];
         usize::from(kinds.get(port.index()).copied().unwrap_or(0))
     }
 }
 
-/// The service levels and lanes that a set of tables needs.
+/// The service levels and VLs that a set of tables needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lanes {
     levels: ServiceLevels,
@@ -129,7 +132,7 @@ impl Default for Lanes {
 }
 
 impl Lanes {
-    /// Service levels and tables that use the lanes `0..vls`.
+    /// Combines service levels with tables that use the VLs `0..vls`.
     pub fn new(levels: ServiceLevels, mapping: Mapping, vls: u8) -> Lanes {
         Lanes {
             levels,
@@ -138,8 +141,8 @@ impl Lanes {
         }
     }
 
-    /// One lane for each of the service levels `0..vls` on all links between switches; higher
-    /// levels share the lanes in turn. Links to hosts, which may have fewer lanes, use the first
+    /// Gives each of the service levels `0..vls` a VL of its own on all links between switches;
+    /// higher levels share the VLs in turn. Links to hosts, which may have fewer VLs, use VL 0
     /// only.
     pub fn layers(topology: &Topology, levels: ServiceLevels, vls: u8) -> Lanes {
         let kind = |switch, port| u8::from(topology.peer(switch, port).is_some());
@@ -150,22 +153,22 @@ impl Lanes {
         Lanes::new(levels, Mapping::new(topology, 2, kind, row), vls)
     }
 
-    /// Whether the tables are sound on one lane, with any SLs of packets and any SLtoVL tables.
+    /// Whether the tables are sound on one VL, with any SLs of packets and any SLtoVL tables.
     pub fn is_single(&self) -> bool {
         self.mapping.is_none()
     }
 
-    /// Whether a packet needs a certain SL, which its source must request.
+    /// Whether packets need certain SLs, which their sources must request.
     pub fn needs_levels(&self) -> bool {
         !matches!(self.levels, ServiceLevels::Any)
     }
 
-    /// How many data VLs every link between switches must have (1 to 15).
+    /// The number of data VLs that every link between switches must have (1 to 15).
     pub fn vls(&self) -> u8 {
         self.vls
     }
 
-    /// A bit for each service level that packets have; all of them where any will do.
+    /// One bit for each service level that packets may have; all bits where any level is permitted.
     pub fn used_levels(&self) -> u16 {
         let levels = match &self.levels {
             ServiceLevels::Any => return u16::MAX,
@@ -177,13 +180,13 @@ impl Lanes {
             .fold(0, |mask, &level| mask | 1 << (level & 15))
     }
 
-    /// For each service level the lowest one that all switches map to the same lanes: the two have
+    /// For each service level, the lowest level that all switches map to the same VLs: both have
     /// the same dependencies.
     pub fn alike(&self) -> [u8; SERVICE_LEVELS] {
         let rows = self.mapping.iter().flat_map(|mapping| &mapping.rows);
         let rows: Vec<&Row> = rows.collect();
         let is_alike = |one: usize, other: usize| rows.iter().all(|row| row[one] == row[other]);
-        // Sixteen service levels.
+        // There are sixteen service levels.
         std::array::from_fn(|level| {
             (0..level)
                 .find(|&low| is_alike(low, level))
@@ -191,8 +194,8 @@ impl Lanes {
         })
     }
 
-    /// A bit for each lane on which switches send packets of the levels in use, by ports to
-    /// switches or by all other ports; none where any tables will do.
+    /// One bit for each VL on which switches send packets of the levels in use, by ports to
+    /// switches or by all other ports; no bits where any SLtoVL tables will do.
     pub fn used_vls(&self, topology: &Topology, to_switches: bool) -> u16 {
         let mut outputs = vec![false; self.kinds()];
         for switch in topology.indices() {
@@ -221,7 +224,8 @@ impl Lanes {
         &self.levels
     }
 
-    /// The SL of packets between two switches' destinations; `None` where any will do.
+    /// The SL of packets between the destinations of two switches; `None` where any SL is
+    /// permitted.
     pub fn level(&self, from: SwitchIdx, to: SwitchIdx) -> Option<u8> {
         match &self.levels {
             ServiceLevels::Any => None,
@@ -230,9 +234,9 @@ impl Lanes {
         }
     }
 
-    /// Whether packets sent for `other`, on `before`, are sound on these lanes as well: switches
-    /// that are in both have the same service levels between each other, and map them alike between
-    /// ports that both use.
+    /// Whether packets sent for `other`, on `before`, are sound on these VLs as well: switches that
+    /// are in both have the same service levels between each other, and map them to the same VLs
+    /// between ports that both use.
     pub fn agree_with(&self, topology: &Topology, other: &Lanes, before: &Topology) -> bool {
         let common: Vec<(SwitchIdx, SwitchIdx)> = topology
             .indices()
@@ -269,7 +273,7 @@ impl Lanes {
         self.row_of_kinds(input, output)
     }
 
-    /// How many kinds of ports rows go by; 1 where any row will do.
+    /// The number of kinds of ports; 1 where any row will do.
     pub(crate) fn kinds(&self) -> usize {
         self.mapping.as_ref().map_or(1, |mapping| mapping.count)
     }

@@ -4,19 +4,19 @@
 //! ties break by GUID and port number, and the number of threads does not affect it.
 //!
 //! - [`netlist`] states nodes and cables; [`ibnetdiscover`] reads and writes it, [`generate`] makes
-//!   it from published topologies;
+//! it from published topologies;
 //! - [`topology`] is the dense, immutable switch graph that everything else works on;
 //! - [`engine`] computes forwarding tables for it;
-//! - [`tables`] are their result, and [`lfts`] reads tables of other programs;
-//! - [`lanes`] are their other needs: service levels and virtual lanes;
-//! - [`adaptive`] are sets of ports in place of entries, where switches choose among them;
-//! - [`mcast`] finds the trees of multicast groups beside them;
-//! - [`verify`] proves tables of any engine;
-//! - [`quality`] measures how well they spread traffic, and [`picture`] shows it.
+//! - [`tables`] are the result of an engine, and [`lfts`] reads tables of other programs;
+//! - [`lanes`] are the service levels and virtual lanes that tables need;
+//! - [`adaptive`] holds sets of ports in place of single entries, for adaptive routing;
+//! - [`mcast`] finds the trees of multicast groups;
+//! - [`verify`] proves the tables of any engine;
+//! - [`quality`] measures how well tables spread traffic, and [`picture`] draws it.
 //!
-//! Each module stands on those before it: [`topology`], [`tables`], [`verify`], [`quality`],
-//! [`engine`], then [`mcast`] and [`adaptive`]. So proofs know neither engines nor the planner of
-//! trees.
+//! Modules depend on earlier ones in this order: [`topology`], [`tables`], [`verify`], [`quality`],
+//! [`engine`], then [`mcast`] and [`adaptive`]. Proofs therefore know neither engines nor the
+//! planner of trees.
 
 pub mod adaptive;
 mod digest;

@@ -1,4 +1,4 @@
-//! A simulated fabric in real time with the SA at the manager's port, and hosts that query it.
+//! A simulated fabric in real time, with the SA at the manager's port, and hosts that query it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +22,7 @@ use rsm_state::Snapshot;
 use crate::clock::wait_for;
 use crate::virtual_time::{Settings, World};
 
-/// Longer than any answer takes.
+/// A time longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[expect(
@@ -34,20 +34,20 @@ fn clock() -> TimeSource {
     Arc::new(move || Time::ZERO + started.elapsed())
 }
 
-/// A fabric that was brought up in virtual time and goes on in real time.
+/// A fabric that was brought up in virtual time and continues in real time.
 pub struct AnsweringFabric {
     /// The fabric.
     pub handle: SimHandle,
     /// The manager's last published snapshot.
     pub snapshot: Arc<Snapshot>,
-    /// The SA; it has no snapshot before [`SaHandle::publish`].
+    /// The SA, which has no snapshot before [`SaHandle::publish`].
     pub sa_handle: SaHandle,
     lid: Lid,
     _transport: SimTransport,
 }
 
 impl AnsweringFabric {
-    /// The fabric of a generator's specification, with `sm_key` as the SM_Key of trusted
+    /// Brings up the fabric of a generator's specification, with `sm_key` as the SM_Key of trusted
     /// requesters.
     ///
     /// # Panics
@@ -58,11 +58,12 @@ impl AnsweringFabric {
         AnsweringFabric::journaled(spec, sm_key, None)
     }
 
-    /// As [`AnsweringFabric::brought_up`], with a journal before answers.
+    /// Brings up a fabric as [`AnsweringFabric::brought_up`] does; the SA writes to `journal`
+    /// before it answers.
     ///
     /// # Panics
     ///
-    /// As there.
+    /// The panics of [`AnsweringFabric::brought_up`].
     #[must_use]
     pub fn journaled(
         spec: &str,
@@ -110,11 +111,11 @@ impl AnsweringFabric {
         }
     }
 
-    /// As [`AnsweringFabric::brought_up`], with the SA answering.
+    /// Brings up a fabric as [`AnsweringFabric::brought_up`] does, and lets the SA answer.
     ///
     /// # Panics
     ///
-    /// As there, and when it never answers.
+    /// The panics of [`AnsweringFabric::brought_up`], and when the SA never answers.
     #[must_use]
     pub fn answering(spec: &str, sm_key: u64) -> AnsweringFabric {
         AnsweringFabric::brought_up(spec, sm_key).serving()
@@ -136,7 +137,7 @@ impl AnsweringFabric {
         answering
     }
 
-    /// A host at an end port.
+    /// Attaches a host at an end port.
     ///
     /// # Panics
     ///
@@ -147,7 +148,7 @@ impl AnsweringFabric {
     }
 }
 
-/// The answer to a question.
+/// An answer of the SA to a request.
 #[derive(Debug)]
 pub struct Answer(Message);
 
@@ -163,7 +164,7 @@ impl Answer {
         self.header().mad().status()
     }
 
-    /// The records of a table.
+    /// The records of a table answer.
     ///
     /// # Panics
     ///
@@ -181,11 +182,11 @@ impl Answer {
             .collect()
     }
 
-    /// The only record.
+    /// The only record of the answer.
     ///
     /// # Panics
     ///
-    /// When there is none.
+    /// When there is no record, or more than one.
     #[must_use]
     pub fn record<R: Record>(&self) -> R {
         assert_eq!(self.status(), Status::OK);
@@ -205,7 +206,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A program at an end port that queries the SA at the LID `server`.
+    /// Attaches a program at an end port, which queries the SA at the LID `server`.
     ///
     /// # Panics
     ///
@@ -214,7 +215,7 @@ impl Host {
     pub fn at(sim: &SimHandle, (node, port): (Guid, PortNum), server: Lid) -> Host {
         let (sender, inbox) = channel();
         let sink: SaSink = Box::new(move |inbound| {
-            // The host may be gone.
+            // The receiver is gone when the host is dropped.
             let _ = sender.send(inbound);
         });
         let reregistrations = Arc::new(AtomicU32::new(0));
@@ -233,7 +234,7 @@ impl Host {
         let transport = sim.attach(node, port, sinks);
         let transport = transport.expect("the port is free");
         let config = RmppConfig {
-            // A host takes answers of any size up to 256 MiB.
+            // A host accepts answers of any size up to 256 MiB.
             max_received: 256 << 20,
             ..RmppConfig::default()
         };
@@ -249,7 +250,7 @@ impl Host {
         }
     }
 
-    /// Requests for client reregistration so far.
+    /// The number of requests for client reregistration so far.
     #[must_use]
     pub fn reregistrations(&self) -> u32 {
         self.reregistrations.load(Ordering::Relaxed)
@@ -275,7 +276,7 @@ impl Host {
         self.transmit();
     }
 
-    /// The next report, if one comes within `patience`.
+    /// The next report; `None` if none comes within `patience`.
     pub fn report(&mut self, patience: Duration) -> Option<Answer> {
         let until = (self.clock)() + patience;
         loop {
@@ -299,16 +300,16 @@ impl Host {
         }
     }
 
-    /// Sends requests to the LID `server` from now on.
+    /// Sends all further requests to the LID `server`.
     pub fn ask_lid(&mut self, server: Lid) {
         self.server = RemoteAddress::gsi(server, 0);
     }
 
-    /// Sends a question and does not wait for the answer.
+    /// Sends a request without waiting for the answer.
     ///
     /// # Panics
     ///
-    /// When it is not taken.
+    /// When the messenger does not take the request.
     pub fn send<R: Record>(&mut self, method: Method, mask: ComponentMask, template: &R) {
         self.send_for(PATIENCE, (method, mask, 0), template);
     }
@@ -335,27 +336,28 @@ impl Host {
         self.transmit();
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     ///
     /// # Panics
     ///
-    /// When there is none.
+    /// When no answer comes.
     pub fn ask<R: Record>(&mut self, method: Method, mask: ComponentMask, template: &R) -> Answer {
         self.send(method, mask, template);
         self.answer()
     }
 
-    /// Waits for the answer to a question that was sent.
+    /// Waits for the answer to the request that was sent last.
     ///
     /// # Panics
     ///
-    /// When there is none.
+    /// When no answer comes.
     pub fn answer(&mut self) -> Answer {
         self.answer_or_none()
             .expect("there is an answer while it is waited for")
     }
 
-    /// Asks with `sm_key`, 0 for the untrusted; `None` without an answer within `patience`.
+    /// Sends a request with `sm_key` (0 for untrusted requesters), and returns the answer; `None`
+    /// if none comes within `patience`.
     ///
     /// # Panics
     ///

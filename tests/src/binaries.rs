@@ -1,10 +1,10 @@
-//! rsm's own programs, built with the profile of the tests that run them.
+//! Paths of rsm's own programs, built with the profile of the tests that run them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Environment variables with paths of built programs, in place of a build.
+/// Environment variables that name programs built elsewhere, in place of a build.
 const OVERRIDES: [(&str, &str); 4] = [
     ("rsm", "RSM_BIN"),
     ("rsmctl", "RSMCTL_BIN"),
@@ -12,7 +12,7 @@ const OVERRIDES: [(&str, &str); 4] = [
     ("librsm_sim_preload.so", "RSM_SIM_PRELOAD"),
 ];
 
-/// Path of the daemon.
+/// The path of the daemon.
 #[must_use]
 pub fn rsm() -> PathBuf {
     binary("rsm")
@@ -21,7 +21,8 @@ pub fn rsm() -> PathBuf {
 /// The environment variable with the path of an rsm of an earlier version.
 const OLDER_RSM: &str = "RSM_OLD_BIN";
 
-/// Path of the daemon of an earlier version, which the environment variable `RSM_OLD_BIN` names.
+/// The path of the daemon of an earlier version, as given in the environment variable
+/// `RSM_OLD_BIN`.
 ///
 /// # Panics
 ///
@@ -37,25 +38,25 @@ pub fn older_rsm() -> PathBuf {
     })
 }
 
-/// Path of the operator's tool.
+/// The path of the operator's tool, rsmctl.
 #[must_use]
 pub fn rsmctl() -> PathBuf {
     binary("rsmctl")
 }
 
-/// Path of the agent for GPU hosts.
+/// The path of the agent for GPU hosts.
 #[must_use]
 pub fn rsm_agent() -> PathBuf {
     binary("rsm-agent")
 }
 
-/// Path of the shim that stands in for the umad devices.
+/// The path of the shim that replaces the umad devices.
 #[must_use]
 pub fn sim_preload() -> PathBuf {
     binary("librsm_sim_preload.so")
 }
 
-/// The workspace's root.
+/// The root directory of the workspace.
 #[must_use]
 pub fn workspace() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -73,10 +74,10 @@ fn binary(name: &str) -> PathBuf {
     )
 }
 
-/// `target`, wherever it is: a test program runs from `target/<profile>/deps`.
+/// The directory `target`, wherever it is: a test program runs from `target/<profile>/deps`.
 ///
-/// Cargo builds the programs of other packages only on request, so the first use in a process asks
-/// for them: a test never runs against a program older than its source.
+/// Cargo builds the programs of other packages only on request, so the first use in a process
+/// requests them: a test never runs against a program older than its source.
 fn target_directory() -> &'static Path {
     static TARGET: OnceLock<PathBuf> = OnceLock::new();
     TARGET.get_or_init(|| {
@@ -101,9 +102,9 @@ fn build(target: &Path) {
 
 fn cargo_build(target: &Path) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // With the variables in which Cargo describes the running test's package, the build script of
-    // `ring` would run again, and all that is built on it be compiled again: here, and at the
-    // developer's next build without them.
+    // Cargo's variables about the running test's package would make the build script of `ring` run
+    // again, and everything built on it be compiled again, both here and in the developer's next
+    // build without them.
     for (name, _) in std::env::vars_os() {
         if describes_a_package(&name.to_string_lossy()) {
             cargo.env_remove(name);
@@ -113,8 +114,8 @@ fn cargo_build(target: &Path) -> Command {
         .args([
             "build",
             "--quiet",
-            // For three packages alone, Cargo would choose other features of their dependencies,
-            // and compile rsm again.
+            // If only three packages were named, Cargo would choose other features of their
+            // dependencies, and compile rsm again.
             "--workspace",
             "--target-dir",
         ])
@@ -126,14 +127,14 @@ fn cargo_build(target: &Path) -> Command {
     cargo
 }
 
-/// Whether Cargo sets this environment variable for the programs of one package.
+/// Whether Cargo sets this environment variable for the programs of a single package.
 fn describes_a_package(variable: &str) -> bool {
     let prefixes = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_EXE_"];
     variable == "OUT_DIR" || prefixes.iter().any(|prefix| variable.starts_with(prefix))
 }
 
-/// Directory below `target` of the profile this program was built with; benches use that of a
-/// release.
+/// The directory below `target` for the profile with which this program was built; benches use the
+/// release profile.
 fn profile() -> &'static str {
     if cfg!(debug_assertions) {
         "debug"
@@ -152,7 +153,7 @@ mod tests {
     fn programs_are_built_as_outside_of_a_test() {
         let described = std::env::vars().filter(|(name, _)| describes_a_package(name));
         let described: Vec<String> = described.map(|(name, _)| name).collect();
-        // Where Cargo runs this test, it has described its package.
+        // Cargo describes the package of the test that it runs.
         if std::env::var_os("CARGO").is_some() {
             for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "OUT_DIR"] {
                 assert!(described.contains(&name.to_owned()), "{described:?}");

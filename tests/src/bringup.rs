@@ -10,16 +10,16 @@ use crate::ibsim::{Ibsim, SimNodeKind};
 use crate::sm::{OnceReport, PortStates, check_dumps, check_states, discovered_nodes, rsm_once};
 use crate::tap::Tap;
 
-/// Longest rsm may take to bring a subnet up in a test; far above its need.
+/// The maximum time that rsm may take to bring a subnet up in a test; far above its need.
 pub const LIMIT: Duration = Duration::from_secs(180);
 
-/// How long the wire must be quiet before a subnet counts as settled.
+/// The time for which the wire must be quiet before a subnet counts as settled.
 pub const QUIET: Duration = Duration::from_millis(500);
 
-/// Two switches with two links between them and four hosts.
+/// An ibsim net: two switches with two links between them, and four hosts.
 pub const SMALL: &str = "net.2sw2path4hca";
 
-/// Every program the peer tests of rsm drive.
+/// All programs that the peer tests of rsm drive.
 pub const PEERS: &[&str] = &[
     "ibsim",
     "ibsim-run",
@@ -32,7 +32,7 @@ pub const PEERS: &[&str] = &[
     "ibdmchk",
 ];
 
-/// A simulator on a generated fabric; its net file goes with `directory`.
+/// Starts a simulator on a generated fabric, whose net file is written to `directory`.
 ///
 /// # Panics
 ///
@@ -45,7 +45,7 @@ pub fn generated(spec: &str, directory: &Path) -> Ibsim {
 ///
 /// # Panics
 ///
-/// When it hangs or prints no report.
+/// When rsm hangs or prints no report.
 pub fn once(ibsim: &Ibsim, tap: Option<&Tap>, host: &str, state: &Path) -> (OnceReport, bool) {
     let finished = rsm_once(ibsim, tap, host, state)
         .unwrap()
@@ -58,11 +58,11 @@ pub fn once(ibsim: &Ibsim, tap: Option<&Tap>, host: &str, state: &Path) -> (Once
     )
 }
 
-/// As [`once`], with dumps; returns their directory.
+/// Runs rsm as [`once`] does, with dumps, and returns the directory of the dumps.
 ///
 /// # Panics
 ///
-/// As [`once`], and when its exit status is not 0.
+/// The panics of [`once`], and when the exit status is not 0.
 pub fn once_with_dumps(ibsim: &Ibsim, host: &str) -> (OnceReport, PathBuf) {
     let invocation = rsm_once(ibsim, None, host, &ibsim.directory().join("state")).unwrap();
     let dumps = invocation.directory().join("dumps");
@@ -78,14 +78,15 @@ pub fn once_with_dumps(ibsim: &Ibsim, host: &str) -> (OnceReport, PathBuf) {
     (report, dumps)
 }
 
-/// The diagnostics agree with rsm's report: every port Active, the same counts, no LID twice.
+/// Asserts that the diagnostics agree with rsm's report: every port Active, equal counts, no
+/// duplicate LID.
 ///
-/// A port with a loop-back plug, at which there is no other end to arm, may stay idle: each must
-/// have a finding.
+/// A port with a loop-back plug, which has no other end to arm, may stay idle if there is a finding
+/// about it.
 ///
 /// # Panics
 ///
-/// When they do not.
+/// When the diagnostics disagree with the report.
 pub fn assert_diagnostics_agree(ibsim: &Ibsim, host: &str, report: &OnceReport) -> PortStates {
     let states = check_states(ibsim, host).unwrap();
     assert_eq!(states.not_active, Vec::<String>::new());
@@ -129,7 +130,7 @@ pub fn assert_diagnostics_agree(ibsim: &Ibsim, host: &str, report: &OnceReport) 
     states
 }
 
-/// Subjects of the findings of one kind.
+/// The subjects of the findings of one kind.
 fn findings_of_kind(report: &OnceReport, kind: &str) -> Vec<String> {
     let findings = report.findings().unwrap().iter();
     findings
@@ -138,11 +139,12 @@ fn findings_of_kind(report: &OnceReport, kind: &str) -> Vec<String> {
         .collect()
 }
 
-/// ibdmchk walks the dumped routes: every ordered pair of CA ports connected, no credit loop.
+/// Asserts that ibdmchk, on the dumped routes, finds every ordered pair of CA ports connected and
+/// no credit loop.
 ///
 /// # Panics
 ///
-/// When it complains or finds fewer.
+/// When ibdmchk complains or finds fewer pairs.
 pub fn assert_routes_are_good(dumps: &Path, ca_ports: u64) {
     let verdict = check_dumps(dumps).unwrap();
     assert_eq!(verdict.complaints, Vec::<String>::new());
@@ -159,7 +161,8 @@ pub fn assert_routes_are_good(dumps: &Path, ca_ports: u64) {
     );
 }
 
-/// Cabled CA ports that ibnetdiscover reaches from `host`; ibdmchk walks between these.
+/// The number of cabled CA ports that ibnetdiscover reaches from `host`, between which ibdmchk
+/// checks the paths.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! Certificates by openssl, in files of a directory: `NAME.key`, `NAME.pem`.
+//! Makes certificates with openssl, in files of a directory: `NAME.key`, `NAME.pem`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use crate::Error;
 use crate::peer::program_path;
 use crate::process::Invocation;
 
-/// The longest that openssl may take.
+/// The maximum time for one run of openssl.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The keys' algorithm.
+/// The algorithm of the keys: elliptic curves.
 const EC: [&str; 5] = [
     "-newkey",
     "ec",
@@ -26,7 +26,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Those in `directory`, which exists.
+    /// The certificates in `directory`, which must exist.
     #[must_use]
     pub fn at(directory: &Path) -> Certificates {
         Certificates {
@@ -34,10 +34,10 @@ impl Certificates {
         }
     }
 
-    /// Makes an authority.
+    /// Makes a certificate authority.
     ///
     /// # Errors
-    /// openssl does not succeed.
+    /// openssl fails.
     pub fn authority(&self, name: &str) -> Result<(), Error> {
         let [key, certificate] = ["key", "pem"].map(|end| format!("{name}.{end}"));
         let subject = format!("/CN={name}");
@@ -54,11 +54,11 @@ impl Certificates {
         self.openssl(&[&own[..], &EC].concat())
     }
 
-    /// Makes a certificate that `authority` signs, with `alternative` (`IP:…`, `URI:…`) as the
-    /// alternative name of its subject.
+    /// Makes a certificate signed by `authority`, with `alternative` (`IP:…`, `URI:…`) as its
+    /// subject alternative name.
     ///
     /// # Errors
-    /// openssl does not succeed, or a file cannot be written.
+    /// openssl fails, or a file cannot be written.
     pub fn sign(&self, name: &str, authority: &str, alternative: &str) -> Result<(), Error> {
         let [key, request, certificate, extensions] =
             ["key", "csr", "pem", "ext"].map(|end| format!("{name}.{end}"));

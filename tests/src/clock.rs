@@ -5,25 +5,25 @@
 
 use std::time::{Duration, Instant};
 
-/// A monotonic clock started when it was made.
+/// A monotonic clock that counts from its creation.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// A stopwatch that reads zero now.
+    /// Starts a stopwatch at zero.
     #[must_use]
     pub fn start() -> Self {
         Self(now())
     }
 
-    /// Time since the start.
+    /// The time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
 }
 
-/// The time now, for deadlines and for how long answers take.
+/// The present time, for deadlines and for measuring how long answers take.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "peers run in real time")]
 pub fn now() -> Instant {
@@ -38,7 +38,7 @@ pub fn wait_for<T>(limit: Duration, condition: impl FnMut() -> Option<T>) -> Opt
     wait_for_every(POLL_INTERVAL, limit, condition)
 }
 
-/// As [`wait_for`], polling only every `interval`: for conditions that are costly to poll.
+/// Polls as [`wait_for`] does, but only every `interval`: for conditions that are costly to poll.
 pub fn wait_for_every<T>(
     interval: Duration,
     limit: Duration,
@@ -56,7 +56,7 @@ pub fn wait_for_every<T>(
     }
 }
 
-/// The time now, in milliseconds since the Unix epoch.
+/// The present time, in milliseconds since the Unix epoch.
 #[must_use]
 pub fn unix_ms() -> u64 {
     let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();

@@ -1,8 +1,9 @@
-//! Errors between the harness and the programs it drives.
+//! Errors between the harness and the programs that it drives.
 
 use std::path::PathBuf;
 
-/// An error of the harness. Tests mostly unwrap it, so it has everything needed to reproduce.
+/// An error of the harness. Tests usually unwrap it, so it contains everything needed to reproduce
+/// it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file could not be read.
@@ -10,7 +11,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A file or directory could not be written.
@@ -18,36 +19,36 @@ pub enum Error {
     Write {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A program could not be started.
     #[error("cannot start `{command}`")]
     Spawn {
-        /// Its command line.
+        /// The command line of the program.
         command: String,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The kernel does not report on a child.
+    /// The kernel does not report on a child process.
     #[error("cannot watch `{command}`")]
     Watch {
-        /// Its command line.
+        /// The command line of the program.
         command: String,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A program ended with a failure.
     #[error("`{command}`: {outcome}{output}")]
     Failed {
-        /// Its command line.
+        /// The command line of the program.
         command: String,
-        /// Exit status, signal or "timed out".
+        /// The exit status, the signal or "timed out".
         outcome: String,
-        /// The end of its output.
+        /// The end of the program's output.
         output: String,
     },
-    /// ibsim did not get as far as simulating.
+    /// ibsim ended before it simulated the fabric.
     #[error("ibsim does not load {}: {reason}", net.display())]
     Refused {
         /// The net file.
@@ -66,15 +67,15 @@ pub enum Error {
     Tap {
         /// The failed operation.
         operation: String,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// Output of a program does not have the expected form.
+    /// The output of a program does not have the expected form.
     #[error("{program}: unexpected output: {detail}")]
     Output {
         /// The program.
         program: String,
-        /// The line or field.
+        /// The line or field that does not have the form.
         detail: String,
     },
 }

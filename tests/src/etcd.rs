@@ -1,4 +1,4 @@
-//! A cluster of etcd on loopback.
+//! An etcd cluster on the loopback interface.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -11,22 +11,22 @@ use crate::error::Error;
 use crate::peer::program_path;
 use crate::process::{Finished, Invocation, Running};
 
-/// What the tests of the shared store need.
+/// The programs that tests of the shared store need.
 pub const PEERS: &[&str] = &["etcd", "etcdctl", "openssl"];
 
 /// The programs that tests of a slow disk need.
 pub const SLOW_DISK_PEERS: &[&str] = &["etcd", "etcdctl", "openssl", "strace"];
 
-/// How long the cluster may take to elect a leader.
+/// The maximum time for the cluster to elect a leader.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// How long a command may take.
+/// The maximum time for a command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 
-/// Time between two looks.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A cluster. Dropping it kills its members.
+/// An etcd cluster. Dropping it kills its members.
 #[derive(Debug)]
 pub struct Etcd {
     // Fields drop in this order: the members before their files.
@@ -41,12 +41,12 @@ struct Member {
     endpoint: String,
 }
 
-/// The disk below a member.
+/// The disk that a member writes to.
 #[derive(Clone, Copy)]
 enum Disk {
-    /// Nothing is forced to the disk, whose speed would be measured with everything else.
+    /// No write is forced to the disk, whose speed would otherwise affect every measurement.
     Unused,
-    /// Each fsync takes so much longer.
+    /// Each fsync takes this much longer.
     Slow(Duration),
 }
 
@@ -59,7 +59,8 @@ impl Disk {
             Disk::Slow(delay) => {
                 let delay = format!("fsync,fdatasync:delay_exit={}", delay.as_micros());
                 Invocation::new(program_path("strace"), directory)
-                    // The member stays the child: a signal to it is not one to its tracer.
+                    // With `-D` the member stays the test's child, so that a signal to the child
+                    // reaches it and not strace.
                     .args(["-D", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null"])
                     .args(["-e", "trace=fsync,fdatasync", "-e"])
                     .arg(format!("inject={delay}"))
@@ -73,15 +74,16 @@ impl Etcd {
     /// Starts `count` members, and waits until they answer.
     ///
     /// # Errors
-    /// They cannot be started, or do not answer in time.
+    /// The members cannot be started, or do not answer in time.
     pub fn start(count: usize) -> Result<Etcd, Error> {
         Etcd::start_with(count, "http", |_| Vec::new())
     }
 
-    /// As [`Etcd::start`], of one member whose every fsync takes `delay` longer.
+    /// Starts a cluster as [`Etcd::start`] does, with one member whose every fsync takes `delay`
+    /// longer.
     ///
     /// # Errors
-    /// As [`Etcd::start`].
+    /// The errors of [`Etcd::start`].
     pub fn start_on_slow_disk(delay: Duration) -> Result<Etcd, Error> {
         let disk = Disk::Slow(delay);
         let etcd = Etcd::start_members(1, "http", disk, |_| Vec::new())?;
@@ -89,11 +91,11 @@ impl Etcd {
         Ok(etcd)
     }
 
-    /// As [`Etcd::start`], for clients of `scheme`, with further arguments; they may name files in
-    /// the cluster's directory.
+    /// Starts a cluster as [`Etcd::start`] does, for clients of `scheme` and with further
+    /// arguments, which may name files in the cluster's directory.
     ///
     /// # Errors
-    /// As [`Etcd::start`].
+    /// The errors of [`Etcd::start`].
     pub fn start_with(
         count: usize,
         scheme: &str,
@@ -157,7 +159,7 @@ impl Etcd {
     /// Waits until the cluster answers.
     ///
     /// # Errors
-    /// It does not.
+    /// The cluster does not answer in time.
     pub fn wait_healthy(&self) -> Result<(), Error> {
         let healthy = || self.ctl(&["get", "any"]).ok().map(drop);
         wait_for_every(LOOK, START_LIMIT, healthy).ok_or_else(|| Error::Failed {
@@ -167,7 +169,7 @@ impl Etcd {
         })
     }
 
-    /// The members' standard error.
+    /// The standard error of all members.
     #[must_use]
     pub fn log(&self) -> String {
         let running = self
@@ -177,14 +179,14 @@ impl Etcd {
         running.map(Running::stderr_so_far).collect()
     }
 
-    /// The endpoints of clients.
+    /// The endpoints for clients.
     #[must_use]
     pub fn endpoints(&self) -> Vec<String> {
         let members = self.members.iter();
         members.map(|member| member.endpoint.clone()).collect()
     }
 
-    /// The directory of its files.
+    /// The directory with the cluster's files.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
@@ -199,17 +201,17 @@ impl Etcd {
         process.map_or(Ok(()), |process| process.kill().map(drop))
     }
 
-    /// Starts a killed member again, with its data.
+    /// Restarts a killed member with its data.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The member cannot be started.
     pub fn restart(&mut self, number: usize) -> Result<(), Error> {
         let member = &mut self.members[number];
         member.process = Some(member.invocation.spawn()?);
         Ok(())
     }
 
-    /// Stops all members (SIGSTOP): their connections stay, and do not answer.
+    /// Stops all members (SIGSTOP): their connections stay open, and nobody answers.
     pub fn suspend(&self) {
         for member in &self.members {
             if let Some(process) = &member.process {
@@ -225,7 +227,7 @@ impl Etcd {
         }
     }
 
-    /// Lets them go on.
+    /// Resumes all members (SIGCONT).
     pub fn resume(&self) {
         for member in &self.members {
             if let Some(process) = &member.process {
@@ -237,7 +239,7 @@ impl Etcd {
     /// Runs etcdctl on the cluster.
     ///
     /// # Errors
-    /// It fails.
+    /// etcdctl fails.
     pub fn ctl(&self, arguments: &[&str]) -> Result<Finished, Error> {
         Invocation::new(program_path("etcdctl"), self.directory.path())
             .env("ETCDCTL_API", "3")
@@ -249,7 +251,7 @@ impl Etcd {
     }
 }
 
-/// Ports that are free now.
+/// Ports that are free at present.
 fn free_ports(count: usize) -> std::io::Result<Vec<u16>> {
     let listeners: std::io::Result<Vec<TcpListener>> = (0..count)
         .map(|_| TcpListener::bind("127.0.0.1:0"))

@@ -1,4 +1,4 @@
-//! The fabrics the tests run on.
+//! The fabrics on which the tests run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use rsm_routing::topology::{Topology, TopologyError};
 
 use crate::error::Error;
 
-/// Debian's directory of ibsim's example nets.
+/// The directory in which Debian installs ibsim's example nets.
 const IBSIM_EXAMPLES: &str = "/usr/share/doc/ibsim-utils/net-examples";
 
-/// The environment variable with the directory of real topologies.
+/// The environment variable that names the directory of real topologies.
 const TOPOLOGIES: &str = "RSM_TOPOLOGIES";
 
-/// The example nets that come with ibsim, in order of their names.
+/// The example nets that come with ibsim, sorted by name.
 ///
 /// # Errors
 ///
@@ -29,14 +29,14 @@ pub fn ibsim_examples() -> Result<Vec<PathBuf>, Error> {
     Ok(nets)
 }
 
-/// An example net of ibsim by its name.
+/// The example net of ibsim with this name.
 #[must_use]
 pub fn ibsim_example(name: &str) -> PathBuf {
     Path::new(IBSIM_EXAMPLES).join(name)
 }
 
-/// Real fabrics as ibnetdiscover printed them, in order of their names; none where the collection
-/// (`../shared/data/topologies`, or `RSM_TOPOLOGIES`) is not there.
+/// Real fabrics as ibnetdiscover printed them, sorted by name; empty if the collection
+/// (`../shared/data/topologies`, or `RSM_TOPOLOGIES`) is absent.
 ///
 /// # Errors
 ///
@@ -54,8 +54,8 @@ pub fn real_topologies() -> Result<Vec<PathBuf>, Error> {
     Ok(nets)
 }
 
-/// A fabric with the port GUIDs that ibsim assigns against the file, so that its dumps name ports
-/// of the fabric; unchanged, where two ports would share one.
+/// The fabric with the port GUIDs that ibsim assigns in place of the file's, so that ibsim's dumps
+/// name ports of the fabric; unchanged if two ports would share a GUID.
 #[must_use]
 pub fn as_ibsim_numbers(netlist: &Netlist) -> Netlist {
     let (mut nodes, cables) = netlist.clone().into_parts();
@@ -90,7 +90,7 @@ pub fn generate(spec: &str, directory: &Path) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// The same fabric with a LID for every port that a switch forwards to; ports keep their LIDs where
+/// The fabric with a LID for every port to which a switch forwards; ports keep their LIDs where
 /// possible.
 ///
 /// # Errors

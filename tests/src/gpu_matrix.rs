@@ -1,6 +1,6 @@
-//! The topology of a GPU host as a vendor's tool prints it.
+//! The topology of a GPU host as nvidia-smi prints it.
 
-/// Output of `nvidia-smi topo -m` on a machine of eight GPUs with an adapter each; GPUs of
+/// The output of `nvidia-smi topo -m` on a machine of eight GPUs, each with an adapter; the GPUs in
 /// `without_nvlinks` have lost all their NVLinks.
 #[must_use]
 pub fn gpu_matrix(without_nvlinks: &[usize]) -> String {

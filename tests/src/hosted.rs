@@ -1,7 +1,7 @@
-//! A fabric that this process simulates and serves: programs reach it through the shim, and this
+//! A fabric that this process simulates and serves. Programs reach it through the shim, and this
 //! process reaches it directly.
 //!
-//! [`Served`](crate::served::Served) has another process simulate it.
+//! [`Served`](crate::served::Served) leaves the simulation to another process.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,26 +23,26 @@ use crate::process::Invocation;
 use crate::served;
 use crate::virtual_time::first_host;
 
-/// The default subnet prefix of both managers.
+/// The default subnet prefix of rsm and of OpenSM.
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
-/// The polling interval for traffic.
+/// The interval at which traffic is polled.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// A fabric. Dropping it ends it.
+/// A simulated and served fabric. Dropping it ends it.
 pub struct Hosted {
-    // Fields drop in this order: the server cleans up in the directory.
+    // Fields drop in this order: the server removes its files before the directory goes.
     _server: HostServer,
-    /// The fabric, in real time.
+    /// The handle to the fabric, which runs in real time.
     pub sim: SimHandle,
-    /// The node and port of programs: the first host.
+    /// The node and port at which programs run: the first host.
     pub place: (Guid, PortNum),
     socket: PathBuf,
     directory: TempDir,
 }
 
 impl Hosted {
-    /// Simulates `netlist` and serves it. Programs are at the first host.
+    /// Simulates `netlist` and serves it, with programs at the first host.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl Hosted {
         self.directory.path()
     }
 
-    /// `program` at the first host.
+    /// Prepares `program` to run at the first host.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl Hosted {
         served::client(self.directory.path(), &self.socket, "", program)
     }
 
-    /// The hosts whose ports are active, in the order of their GUIDs, and the LID of the manager.
+    /// The hosts whose ports are Active, sorted by GUID, and the LID of the manager.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl Hosted {
         })
     }
 
-    /// The number of forwarding table blocks that switches received so far.
+    /// The number of forwarding table blocks that switches have received so far.
     ///
     /// # Errors
     ///
@@ -129,8 +129,8 @@ impl Hosted {
         })
     }
 
-    /// Waits until switches and hosts have received no Get or Set but Gets of SMInfo for `quiet`;
-    /// false when `limit` passes first.
+    /// Waits until switches and hosts have received no request, except Gets of SMInfo, for `quiet`;
+    /// returns false when `limit` passes first.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! A relay between programs and a served fabric that shows the SA's key for them.
+//! A relay between programs and a served fabric that puts the SA's key into their requests.
 //!
-//! osmtest has SM_Key 1 built in and asks as a trusted requester. Key 1 opens nothing in rsm, whose
-//! SA has a key of its own; the relay writes that one into the requests.
+//! osmtest has SM_Key 1 built in and makes its requests as a trusted requester. rsm's SA does not
+//! accept key 1 but has a key of its own; the relay writes that key into the requests.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,18 +21,18 @@ use rustix::net::{
 /// The SM_Key that OpenSM's programs have built in.
 const BUILT_IN: [u8; 8] = 1u64.to_be_bytes();
 
-/// Where the MAD is in a `write`: after the call and the header of umad.
+/// The offset of the MAD in a `write`: after the call and the umad header.
 const MAD: usize = size_of::<Call>() + HEADER_LEN;
 
-/// Where a MAD has its class.
+/// The offset of the management class in a `write`.
 const CLASS: usize = MAD + 1;
 
-/// Where a MAD of the SA has SM_Key (IBA 15.2.1.1).
+/// The offset of the SM_Key of an SA MAD in a `write` (IBA 15.2.1.1).
 const SM_KEY: std::ops::Range<usize> = MAD + 36..MAD + 44;
 
 const BACKLOG: i32 = 16;
 
-/// A relay. Dropping it ends it; connections end with their programs.
+/// A relay. Dropping it ends the listener; connections end with their programs.
 #[derive(Debug)]
 pub struct KeyRelay {
     listener: Arc<OwnedFd>,
@@ -40,8 +40,8 @@ pub struct KeyRelay {
 }
 
 impl KeyRelay {
-    /// Listens at `socket`, for programs that are to reach the fabric served at `fabric` and know
-    /// `key`.
+    /// Listens at `socket` for programs, connects them to the fabric served at `fabric`, and puts
+    /// `key` into their requests.
     ///
     /// # Panics
     ///
@@ -57,7 +57,7 @@ impl KeyRelay {
         thread::spawn(move || {
             while let Ok(program) = rustix::net::accept_with(&*accepting, SocketFlags::CLOEXEC) {
                 let server = packet_socket();
-                // Without a server the program sees the end of its connection.
+                // Without a server, the program sees the end of its connection.
                 if rustix::net::connect(&server, &fabric).is_ok() {
                     join(program, server, key);
                 }
@@ -66,7 +66,7 @@ impl KeyRelay {
         KeyRelay { listener, socket }
     }
 
-    /// The path of its socket.
+    /// The path of the relay's socket.
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
@@ -75,7 +75,7 @@ impl KeyRelay {
 
 impl Drop for KeyRelay {
     fn drop(&mut self) {
-        // The thread that accepts ends with an error.
+        // The shutdown makes the accepting thread end with an error.
         let _ = rustix::net::shutdown(&*self.listener, Shutdown::Both);
     }
 }
@@ -86,7 +86,7 @@ fn packet_socket() -> OwnedFd {
         .expect("the kernel has sockets")
 }
 
-/// Relays both ways until an end is gone.
+/// Relays packets in both directions until an end has gone.
 fn join(program: OwnedFd, server: OwnedFd, key: u64) {
     let (program, server) = (Arc::new(program), Arc::new(server));
     let back = (server.clone(), program.clone());
@@ -105,12 +105,12 @@ fn pass_on(from: &OwnedFd, to: &OwnedFd, change: impl Fn(&mut [u8])) {
         }
     }
     for end in [from, to] {
-        // It may be gone already.
+        // The other end may have gone already.
         let _ = rustix::net::shutdown(end, Shutdown::Both);
     }
 }
 
-/// Writes `key` into a request to the SA that shows the key that every host knows.
+/// Writes `key` into an SA request that has the built-in key.
 fn show_key(packet: &mut [u8], key: u64) {
     let is_write =
         protocol::split::<Call>(packet).is_some_and(|(call, _)| call.what == protocol::WRITE);
@@ -124,7 +124,8 @@ fn show_key(packet: &mut [u8], key: u64) {
     }
 }
 
-/// One packet, with the descriptor that it carries; `None` at the end of the connection.
+/// Receives one packet, with the descriptor that it carries, if any; `None` at the end of the
+/// connection.
 fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> Option<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -138,13 +139,13 @@ fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> Option<(usize, Option<Own
     (received.bytes > 0).then_some((received.bytes, carried))
 }
 
-/// Whether the packet is on its way.
+/// Sends a packet; returns whether that succeeded.
 fn send(to: BorrowedFd<'_>, packet: &[u8], carried: Option<&OwnedFd>) -> bool {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let descriptors = carried.map(|descriptor| [descriptor.as_fd()]);
     if let Some(descriptors) = &descriptors {
-        // The space is for one.
+        // There is space for one descriptor.
         control.push(SendAncillaryMessage::ScmRights(descriptors));
     }
     let parts = [IoSlice::new(packet)];

@@ -1,7 +1,7 @@
 //! Hosts of a simulated fabric that query the SA as fast as it answers.
 //!
-//! A host runs on the simulation's thread, at the moment of an answer's arrival: the host has no
-//! thread, socket or system call of its own between an answer and the next request.
+//! A host runs on the simulation's thread, at the moment when an answer arrives: it has no thread,
+//! socket or system call of its own between an answer and the next request.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,10 +19,10 @@ use rsm_sim::live::{LiveError, SimHandle, SimSaPort, SimTransport};
 use crate::clock::now;
 use crate::virtual_time::Dice;
 
-/// The timeout of a request before its repetition: that of IP over InfiniBand.
+/// The timeout after which a request is repeated: that of IP over InfiniBand.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a run waits for the last answers.
+/// The maximum time for which a run waits for the last answers.
 const END: Duration = Duration::from_secs(5);
 
 /// A port that sends requests, or that requests name.
@@ -32,18 +32,18 @@ pub struct Place {
     pub node: Guid,
     /// The port.
     pub port: PortNum,
-    /// Its LID.
+    /// The LID of the port.
     pub lid: Lid,
-    /// Its GID.
+    /// The GID of the port.
     pub gid: Gid,
 }
 
-/// The kind of request, always Get, for another port each time.
+/// The kind of request. The method is always Get, and each request names another port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Question {
-    /// PathRecord by GIDs and P_Key, as IP over InfiniBand does.
+    /// A PathRecord by GIDs and P_Key, as IP over InfiniBand requests it.
     Path,
-    /// PortInfoRecord by LID.
+    /// A PortInfoRecord by LID.
     Port,
 }
 
@@ -52,35 +52,35 @@ pub enum Question {
 pub struct Load {
     /// The ports of the clients.
     pub clients: Vec<Place>,
-    /// Requests under way per client.
+    /// The number of requests under way per client.
     pub outstanding: usize,
     /// The kind of request.
     pub question: Question,
     /// The ports that requests name.
     pub targets: Arc<[Place]>,
-    /// The SA.
+    /// The LID of the SA.
     pub server: Lid,
 }
 
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Answers with status 0, in the measured time.
+    /// The number of answers with status 0 during the measured time.
     pub answered: u64,
-    /// Answers with status BUSY.
+    /// The number of answers with status BUSY.
     pub busy: u64,
-    /// Answers with another status.
+    /// The number of answers with any other status.
     pub refused: u64,
-    /// Requests without an answer in time.
+    /// The number of requests without an answer in time.
     pub unanswered: u64,
     /// The measured time.
     pub elapsed: Duration,
-    /// How long each answer took, sorted.
+    /// The latency of each answer, sorted.
     pub latencies: Vec<Duration>,
 }
 
 impl Outcome {
-    /// Answers a second.
+    /// The number of answers per second.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.answered as f64 / self.elapsed.as_secs_f64()
@@ -108,20 +108,21 @@ struct Shared {
     latencies: Mutex<Vec<Duration>>,
 }
 
-/// A client, on the simulation's thread.
+/// The state of a client, on the simulation's thread.
 struct Client {
     port: Arc<OnceLock<SimSaPort>>,
     shared: Arc<Shared>,
     load: Load,
     dice: Dice,
     own: Place,
-    /// The time of the request of each transaction under way, by the low bits of its number.
+    /// The times at which the transactions under way were requested, by the low bits of their
+    /// numbers.
     asked: Vec<Instant>,
     latencies: Vec<Duration>,
 }
 
 impl Client {
-    /// Asks by the transaction `slot`.
+    /// Sends a request in the transaction `slot`.
     fn ask(&mut self, slot: usize) {
         let target = self.load.targets[self.dice.below(self.load.targets.len())];
         let tid = Tid(slot as u64 + 1);
@@ -257,13 +258,13 @@ impl Load {
             performance: None,
         };
         let transport = sim.attach(place.node, place.port, sinks)?;
-        // Set once: it was made above.
+        // The cell is new, so that setting it cannot fail.
         let _ = port.set(transport.sa());
         Ok(transport)
     }
 
-    /// Sends a first request by each transaction; each answer of any status triggers the next
-    /// request.
+    /// Sends a first request in each transaction; each answer, whatever its status, triggers the
+    /// next request.
     fn begin(&self, transport: &SimTransport, shared: &Shared) {
         let port = transport.sa();
         let server = RemoteAddress::gsi(self.server, 0);

@@ -1,5 +1,5 @@
-//! A real rsm, started with the shim, on a simulated fabric in the test's process: a test can kill
-//! rsm and inspect the fabric meanwhile.
+//! A real rsm, started with the shim, on a fabric that the test's process simulates: a test can
+//! kill rsm and inspect the fabric meanwhile.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,28 +19,28 @@ use crate::hosted::Hosted;
 use crate::process::Running;
 use crate::sa_key;
 
-/// How long a host waits for an answer before it asks again, while rsm may be down.
+/// The time after which a host repeats a request, as rsm may be down.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
-/// No switch of the tests has more ports.
+/// The maximum number of ports of a switch in the tests.
 const PORTS: u8 = 64;
 
 /// The default subnet prefix.
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
-/// All masks of one switch, by the attribute's modifier.
+/// All multicast masks of one switch, by the attribute modifier.
 pub type Masks = BTreeMap<u32, [u8; 64]>;
 
 /// A fabric with rsm at its first host.
 pub struct Managed {
-    /// The fabric, and how programs reach it.
+    /// The fabric, and the access of programs to it.
     pub fabric: Hosted,
-    /// The cabled end ports of hosts in the order of their GUIDs, the manager's before all others.
+    /// The cabled end ports of hosts, sorted by GUID, with the manager's port first.
     pub hosts: Vec<(Guid, PortNum)>,
 }
 
 impl Managed {
-    /// The fabric of a generator's specification.
+    /// Simulates and serves the fabric of a generator's specification.
     ///
     /// # Panics
     ///
@@ -72,22 +72,22 @@ impl Managed {
         self.fabric.directory().join("state")
     }
 
-    /// Starts rsm at its place, which trusts requests with [`sa_key::SA_KEY`], and waits until it
-    /// answers `host`.
+    /// Starts rsm at the first host, with [`sa_key::SA_KEY`] as the key of trusted requests, and
+    /// waits until it answers `host`.
     ///
     /// # Panics
     ///
-    /// When it does not.
+    /// When rsm does not answer.
     pub fn rsm(&self, host: &mut Host) -> Running {
         let config = sa_key::configuration(&self.fabric.directory().join("conf"));
         self.rsm_with(host, &["--config", config.to_str().expect("it is text")])
     }
 
-    /// As [`Managed::rsm`], without a configuration and with these arguments.
+    /// Starts rsm as [`Managed::rsm`] does, without a configuration and with these arguments.
     ///
     /// # Panics
     ///
-    /// As [`Managed::rsm`].
+    /// The panics of [`Managed::rsm`].
     pub fn rsm_with(&self, host: &mut Host, arguments: &[&str]) -> Running {
         let rsm = self.fabric.client(binaries::rsm());
         let rsm = rsm.expect("there is room").args(["--fabric", "umad"]);
@@ -107,18 +107,18 @@ impl Managed {
         running
     }
 
-    /// The host with this index.
+    /// Attaches the host with this index.
     ///
     /// # Panics
     ///
-    /// When it is taken.
+    /// When the host is already attached.
     #[must_use]
     pub fn host(&self, number: usize) -> Host {
         let (node, port) = self.hosts[number];
         Host::at(&self.fabric.sim, (node, port), self.lid(0))
     }
 
-    /// The LID of the host with this index, from its port.
+    /// The LID of the host with this index, read from its port.
     ///
     /// # Panics
     ///
@@ -143,7 +143,7 @@ impl Managed {
         (0..self.hosts.len()).map(|place| self.lid(place)).collect()
     }
 
-    /// MasterSMLID of the host with this index.
+    /// The MasterSMLID that the host with this index holds.
     ///
     /// # Panics
     ///
@@ -158,7 +158,7 @@ impl Managed {
         lid.expect("it runs")
     }
 
-    /// MasterSMLID of all hosts, by their index.
+    /// The MasterSMLID of all hosts, by their index.
     ///
     /// # Panics
     ///
@@ -192,7 +192,7 @@ impl Managed {
         Gid::new(PREFIX, guid.expect("it runs"))
     }
 
-    /// Sets that took effect since the last call, by the node of their sender.
+    /// The number of Sets that took effect since the last call, by the node of their sender.
     ///
     /// # Panics
     ///
@@ -226,7 +226,7 @@ impl Managed {
         set.expect("it runs").expect("it is a cable");
     }
 
-    /// A port of each cable between switches.
+    /// One port of each cable between switches.
     ///
     /// # Panics
     ///
@@ -275,7 +275,7 @@ impl Managed {
         tables.expect("it runs")
     }
 
-    /// The GUIDs of the host with this index, by their index.
+    /// The GUIDInfo table of the host with this index.
     ///
     /// # Panics
     ///
@@ -287,7 +287,7 @@ impl Managed {
         guids.expect("it runs").expect("it is there")
     }
 
-    /// Sets that reached agents so far.
+    /// The number of Sets that have reached agents so far.
     ///
     /// # Panics
     ///
@@ -298,8 +298,8 @@ impl Managed {
         sets.expect("it runs")
     }
 
-    /// The receivers of a packet that the host `from` sends to a group, by index; each once per
-    /// copy.
+    /// The hosts, by index, that receive a packet which the host `from` sends to a group, each with
+    /// its number of copies.
     ///
     /// # Panics
     ///

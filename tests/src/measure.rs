@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-/// The middle value of `values`; the mean of the two middle ones of an even number.
+/// The median of `values`: the middle value, or the mean of the two middle ones.
 ///
 /// # Panics
 ///
-/// When there are none.
+/// When `values` is empty.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
@@ -22,11 +22,11 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The least value that at least `percent` of `values` do not exceed.
+/// The smallest value that at least `percent` of `values` do not exceed.
 ///
 /// # Panics
 ///
-/// When there are none.
+/// When `values` is empty.
 #[must_use]
 pub fn percentile(values: &[f64], percent: usize) -> f64 {
     let mut sorted = values.to_vec();
@@ -41,8 +41,8 @@ pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// A field of memory in `/proc/PROCESS/status`, such as `VmHWM:`, in bytes; 0 of a process that is
-/// gone. `self` is the own process.
+/// A memory field of `/proc/PROCESS/status`, such as `VmHWM:`, in bytes; 0 for a process that has
+/// ended. The process `self` is this one.
 #[must_use]
 pub fn memory(process: &str, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
@@ -51,7 +51,7 @@ pub fn memory(process: &str, field: &str) -> u64 {
     number.unwrap_or_default() * 1024
 }
 
-/// Lets the kernel's highest memory of a process (`VmHWM:`) begin anew.
+/// Resets the peak memory of a process (`VmHWM:`).
 ///
 /// # Panics
 ///
@@ -62,7 +62,7 @@ pub fn reset_peak(process: &str) {
     }
 }
 
-/// The figures of one contender, by name (unit last), one value per round.
+/// The figures of one contender: names, which end with the unit, each with one value per round.
 #[derive(Debug, Clone, Default)]
 pub struct Figures(Vec<(&'static str, Vec<f64>)>);
 
@@ -75,7 +75,7 @@ impl Figures {
         }
     }
 
-    /// Median of a figure.
+    /// The median of a figure; `None` if there is no such figure.
     #[must_use]
     pub fn median(&self, name: &str) -> Option<f64> {
         self.values(name).map(median)
@@ -94,7 +94,7 @@ impl Figures {
 pub struct Comparison(Vec<(&'static str, Figures)>);
 
 impl Comparison {
-    /// The figures of `contender`, to add to.
+    /// The figures of `contender`, for adding values.
     pub fn of(&mut self, contender: &'static str) -> &mut Figures {
         let index = self
             .0
@@ -107,7 +107,7 @@ impl Comparison {
         &mut self.0[index].1
     }
 
-    /// A table: a row per contender with the medians, in brackets the least and the greatest.
+    /// A table with a row per contender: the medians, with the minimum and maximum in brackets.
     #[must_use]
     pub fn table(&self) -> String {
         let mut table = String::new();
@@ -126,7 +126,7 @@ impl Comparison {
         table
     }
 
-    /// Medians of `subject` divided by those of each other contender, figure by figure.
+    /// The medians of `subject` divided by those of each other contender, figure by figure.
     #[must_use]
     pub fn ratios(&self, subject: &str) -> Value {
         let Some((_, ours)) = self.0.iter().find(|(name, _)| *name == subject) else {
@@ -149,7 +149,7 @@ impl Comparison {
         Value::Object(ratios.collect())
     }
 
-    /// Everything, for machines.
+    /// All figures as JSON.
     #[must_use]
     pub fn json(&self, bench: &str, subject: &str) -> Value {
         let contenders: Map<String, Value> = self

@@ -1,4 +1,4 @@
-//! osmtest, OpenSM's test program for its SA, queries rsm on a served fabric.
+//! Runs osmtest, OpenSM's test program for its SA, against rsm on a served fabric.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use crate::served::{self, Served};
 /// The broadcast group of IP over InfiniBand in the default partition.
 const BROADCAST: &str = "ff12:401b:ffff::ffff:ffff";
 
-/// A resident rsm at `host` that answers `other`, and whose SA trusts [`SA_KEY`]. Needs `saquery`.
+/// Starts a resident rsm at `host`, whose SA trusts [`SA_KEY`], and waits until it answers `other`.
+/// Needs `saquery`.
 ///
 /// # Panics
 ///
@@ -39,17 +40,17 @@ pub fn rsm(served: &Served, host: &str, other: &str) -> Running {
 ///
 /// # Panics
 ///
-/// As there.
+/// The panics of [`run_to_pass`].
 pub fn passes(served: &Served, host: &str, flow: &str, title: &str) {
     let osmtest = served.client(host, "osmtest").unwrap();
     run_to_pass(osmtest, served.directory(), flow, title);
 }
 
-/// Runs a flow of osmtest at `host` as a requester that the SA of `rsm` trusts.
+/// Runs a flow of osmtest at `host` as a requester that the SA of rsm trusts.
 ///
 /// # Panics
 ///
-/// When it does not say that the test `title` passed.
+/// When osmtest does not say that the test `title` passed.
 pub fn passes_with_key(served: &Served, host: &str, flow: &str, title: &str) {
     let socket = served.directory().join(format!("osmtest-{flow}.sock"));
     let relay = KeyRelay::start(socket, served.socket(), SA_KEY);
@@ -57,11 +58,11 @@ pub fn passes_with_key(served: &Served, host: &str, flow: &str, title: &str) {
     run_to_pass(osmtest, served.directory(), flow, title);
 }
 
-/// Runs a flow of `osmtest`, with its log and the inventory that flow `c` writes in `directory`.
+/// Runs a flow of `osmtest`. Its log, and the inventory that flow `c` writes, go to `directory`.
 ///
 /// # Panics
 ///
-/// When it does not say that the test `title` passed.
+/// When osmtest does not say that the test `title` passed.
 pub fn run_to_pass(osmtest: Invocation, directory: &Path, flow: &str, title: &str) {
     let log = directory.join(format!("osmtest-{flow}.log"));
     let inventory = directory.join("inventory");

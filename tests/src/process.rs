@@ -1,4 +1,5 @@
-//! Foreign programs as children: output in files, a limit on their time, their peak memory.
+//! Runs foreign programs as children: their output goes to files, their time is limited, and their
+//! peak memory is recorded.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,11 +15,11 @@ use crate::clock::Stopwatch;
 use crate::error::Error;
 use crate::measure::memory;
 
-/// How often the peak memory of a running child is read. The peak only grows, so a reading misses
-/// at most the growth of this last interval.
+/// The interval at which the peak memory of a running child is read. The peak only grows, so a
+/// reading misses at most the growth of the last interval.
 const MEMORY_SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A program about to be started.
+/// A program that is to be started.
 #[derive(Debug, Clone)]
 pub struct Invocation {
     program: OsString,
@@ -29,7 +30,7 @@ pub struct Invocation {
 }
 
 impl Invocation {
-    /// `program` in `directory`, which also gets its output files.
+    /// Prepares `program` to run in `directory`, which also gets its output files.
     #[must_use]
     pub fn new(program: impl AsRef<OsStr>, directory: impl Into<PathBuf>) -> Self {
         Self {
@@ -74,7 +75,7 @@ impl Invocation {
         self
     }
 
-    /// The directory the child runs in.
+    /// The directory in which the child runs.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -84,7 +85,7 @@ impl Invocation {
     ///
     /// # Errors
     ///
-    /// When its output files cannot be made or it cannot be started.
+    /// When the output files cannot be made, or the program cannot be started.
     pub fn spawn(&self) -> Result<Running, Error> {
         let name = Path::new(&self.program).file_name().map_or_else(
             || "child".to_owned(),
@@ -136,11 +137,11 @@ impl Invocation {
         })
     }
 
-    /// Starts the program and waits at most `limit` for its end, then kills it.
+    /// Starts the program, waits at most `limit` for its end, and then kills it.
     ///
     /// # Errors
     ///
-    /// As [`Invocation::spawn`] and [`Running::wait`].
+    /// The errors of [`Invocation::spawn`] and [`Running::wait`].
     pub fn run(&self, limit: Duration) -> Result<Finished, Error> {
         self.spawn()?.wait(limit)
     }
@@ -156,7 +157,7 @@ impl std::fmt::Display for Invocation {
     }
 }
 
-/// A child that runs. Killed when dropped.
+/// A running child. Dropping it kills it.
 #[derive(Debug)]
 pub struct Running {
     command: String,
@@ -168,35 +169,35 @@ pub struct Running {
     peak_rss_bytes: u64,
 }
 
-/// How a child ended.
+/// The result of a child that has ended.
 #[derive(Debug)]
 pub struct Finished {
     /// The command line, for messages.
     pub command: String,
-    /// Its exit status; that of a kill when `timed_out`.
+    /// The exit status; the status of a kill when `timed_out`.
     pub status: ExitStatus,
-    /// Whether the harness killed it at the time limit.
+    /// Whether the harness killed the child at the time limit.
     pub timed_out: bool,
-    /// Its standard output, bytes that are not UTF-8 replaced.
+    /// The standard output, with bytes that are not UTF-8 replaced.
     pub stdout: String,
-    /// Its standard error, likewise.
+    /// The standard error, with bytes that are not UTF-8 replaced.
     pub stderr: String,
-    /// From before the start to the end of the process.
+    /// The time from before the start to the end of the process.
     pub wall: Duration,
-    /// Largest resident set, in bytes, as the kernel reports it (`VmHWM`), at most 10 ms old at
-    /// the end of the process.
+    /// The largest resident set in bytes, as the kernel reports it (`VmHWM`), read at most 10 ms
+    /// before the end of the process.
     pub peak_rss_bytes: u64,
 }
 
 impl Running {
-    /// Process id of the child.
+    /// The process ID of the child.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The processor time of its living threads so far, without that of ended ones. Zero where the
-    /// kernel does not report it.
+    /// The processor time of the child's living threads so far; ended threads are not counted. Zero
+    /// if the kernel does not report it.
     #[must_use]
     pub fn processor_time(&self) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id()));
@@ -204,14 +205,15 @@ impl Running {
         tasks.map(|task| processor_time_of(&task.path())).sum()
     }
 
-    /// The processor time of its first thread so far. Zero where the kernel does not report it.
+    /// The processor time of the child's first thread so far. Zero if the kernel does not report
+    /// it.
     #[must_use]
     pub fn first_thread_time(&self) -> Duration {
         let id = self.id();
         processor_time_of(Path::new(&format!("/proc/{id}/task/{id}")))
     }
 
-    /// The writing end of the child's standard input, once.
+    /// The writing end of the child's standard input; `None` after the first call.
     #[must_use]
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
@@ -234,7 +236,7 @@ impl Running {
         read_lossy(&self.stderr)
     }
 
-    /// A handle that kills this child from another thread, also after it is gone.
+    /// A handle that kills this child from another thread; it may outlive the child.
     ///
     /// # Errors
     ///
@@ -249,12 +251,12 @@ impl Running {
             })
     }
 
-    /// Sends SIGHUP, at once and without waiting.
+    /// Sends SIGHUP without waiting for an effect.
     pub fn hang_up(&self) {
         self.signal(Signal::HUP);
     }
 
-    /// Sends SIGSTOP: the child stands still until [`Running::resume`].
+    /// Sends SIGSTOP: the child stops until [`Running::resume`].
     pub fn suspend(&self) {
         self.signal(Signal::STOP);
     }
@@ -268,7 +270,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// As [`Running::wait`].
+    /// The errors of [`Running::wait`].
     pub fn kill(self) -> Result<Finished, Error> {
         self.signal(Signal::KILL);
         self.wait(Duration::from_secs(10))
@@ -278,7 +280,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// As [`Running::wait`].
+    /// The errors of [`Running::wait`].
     pub fn terminate(self, limit: Duration) -> Result<Finished, Error> {
         self.signal(Signal::TERM);
         self.wait(limit)
@@ -319,7 +321,7 @@ impl Running {
         })
     }
 
-    /// Waits at most `interval`; true when the child has ended.
+    /// Waits at most `interval`; returns whether the child has ended.
     fn ended_within(&self, interval: Duration) -> bool {
         let mut descriptors = [PollFd::new(&self.pidfd, PollFlags::IN)];
         let timeout = Timespec::try_from(interval).ok();
@@ -331,15 +333,15 @@ impl Running {
 
     fn sample_memory(&mut self) {
         let bytes = memory(&self.child.id().to_string(), "VmHWM:");
-        // The high-water mark belongs to the program image: it starts anew when `ibsim-run`, a
-        // script, is replaced by the program it runs, so the last reading is the one that counts.
+        // The kernel resets the high-water mark when `ibsim-run`, a script, is replaced by the
+        // program that it runs, so the last reading counts.
         if bytes > 0 {
             self.peak_rss_bytes = bytes;
         }
     }
 
     fn signal(&self, signal: Signal) {
-        // A child that is gone already needs no signal.
+        // A child that has ended needs no signal.
         let _ = pidfd_send_signal(&self.pidfd, signal);
     }
 }
@@ -351,23 +353,23 @@ impl Drop for Running {
     }
 }
 
-/// Kills a child from elsewhere; see [`Running::killer`].
+/// A handle that kills a child from another thread; see [`Running::killer`].
 #[derive(Debug)]
 pub struct Killer(OwnedFd);
 
 impl Killer {
-    /// Sends SIGKILL, at once and without waiting.
+    /// Sends SIGKILL without waiting for the end.
     pub fn kill(&self) {
         let _ = pidfd_send_signal(&self.0, Signal::KILL);
     }
 }
 
 impl Finished {
-    /// Itself when the program ended by itself with status 0.
+    /// Returns this result if the program ended with status 0.
     ///
     /// # Errors
     ///
-    /// With the end of its output otherwise.
+    /// The program failed; the error has the end of its output.
     pub fn success(self) -> Result<Self, Error> {
         if self.status.success() && !self.timed_out {
             return Ok(self);
@@ -386,7 +388,7 @@ impl Finished {
 
 /// The processor time of the thread with this folder in `/proc`.
 fn processor_time_of(task: &Path) -> Duration {
-    // The first number: nanoseconds on a processor.
+    // The first number is the time on a processor in nanoseconds.
     let text = std::fs::read_to_string(task.join("schedstat")).unwrap_or_default();
     let spent = text
         .split_whitespace()

@@ -1,34 +1,34 @@
-//! A key of the SA for tests that ask as a trusted requester.
+//! An SA key for tests that make requests as a trusted requester.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// The SM_Key of trusted requesters, where a test configures one.
+/// The SM_Key of trusted requesters, in tests that configure one.
 pub const SA_KEY: u64 = 0x5EC2_E75A_0C0F_FEE5;
 
-/// As programs take it.
+/// The key in the form that programs accept.
 #[must_use]
 pub fn text() -> String {
     format!("{SA_KEY:#018x}")
 }
 
-/// Puts [`SA_KEY`] beside the configuration `config`, where rsm takes it from.
+/// Writes [`SA_KEY`] to the file beside the configuration `config` from which rsm reads it.
 ///
 /// # Panics
 ///
-/// When it cannot be written.
+/// When the file cannot be written.
 pub fn put_beside(config: &Path) {
     let file = config.with_file_name("sa.key");
     fs::write(&file, format!("{}\n", text())).expect("there is room");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("it is ours");
 }
 
-/// A configuration of defaults in the new folder `folder`, with [`SA_KEY`] beside it.
+/// Writes a configuration of defaults to the new folder `folder`, with [`SA_KEY`] beside it.
 ///
 /// # Panics
 ///
-/// When it cannot be written.
+/// When a file cannot be written.
 #[must_use]
 pub fn configuration(folder: &Path) -> PathBuf {
     fs::create_dir_all(folder).expect("there is room");

@@ -1,7 +1,7 @@
 //! A fabric simulated by `rsm sim serve`, and programs that reach it through the shim.
 //!
-//! ibsim delivers 224 bytes of a MAD and no RMPP; this fabric delivers whole MADs and RMPP, so
-//! programs run whole.
+//! ibsim delivers 224 bytes of a MAD and no RMPP. This fabric delivers whole MADs and RMPP, so that
+//! programs run unrestricted.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::error::Error;
 use crate::peer::program_path;
 use crate::process::{Finished, Invocation, Running};
 
-/// How long the simulation may take to start.
+/// The maximum time for the simulation to start.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// How long a diagnostic program may take.
+/// The maximum time for a diagnostic program.
 const DIAGNOSIS_LIMIT: Duration = Duration::from_secs(120);
 
 /// A served fabric. Dropping it ends it.
@@ -26,7 +26,7 @@ pub struct Served {
     // Fields drop in this order: the process before the directory of its socket.
     process: Running,
     socket: PathBuf,
-    /// The server for `rsmctl` commands.
+    /// The address of the server for `rsmctl` commands.
     server: String,
     directory: TempDir,
 }
@@ -37,7 +37,7 @@ impl Served {
     ///
     /// # Errors
     ///
-    /// When it cannot be started or ends at once.
+    /// When the server cannot be started or ends at once.
     pub fn start(fabric: &str) -> Result<Self, Error> {
         let directory = tempfile::Builder::new()
             .prefix("rsm-served-")
@@ -72,20 +72,20 @@ impl Served {
         })
     }
 
-    /// Path of the socket.
+    /// The path of the socket.
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Directory of this fabric, removed with it.
+    /// The directory of this fabric, removed with it.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// `program` at the node `host`, named by GUID or description; at the first host where it is
-    /// empty.
+    /// Prepares `program` to run at the node `host`, named by GUID or description; at the first
+    /// host if the name is empty.
     ///
     /// # Errors
     ///
@@ -110,11 +110,11 @@ impl Served {
             .run(DIAGNOSIS_LIMIT)
     }
 
-    /// Acts on the fabric: `rsmctl sim …`.
+    /// Changes the fabric with `rsmctl sim …`.
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the command is refused.
     pub fn act(&self, arguments: &[&str]) -> Result<Finished, Error> {
         Invocation::new(binaries::rsmctl(), self.directory.path())
             .args(["--server", &self.server, "sim"])
@@ -123,7 +123,7 @@ impl Served {
             .success()
     }
 
-    /// Ends it.
+    /// Ends the simulation.
     ///
     /// # Errors
     ///
@@ -133,8 +133,8 @@ impl Served {
     }
 }
 
-/// `program` at the node `host` of the fabric served at `socket`, in a directory of its own below
-/// `directory`.
+/// Prepares `program` to run at the node `host` of the fabric served at `socket`, in a directory of
+/// its own below `directory`.
 ///
 /// # Errors
 ///
@@ -163,7 +163,8 @@ pub fn client(
         .env("RSM_SIM_NODE", host))
 }
 
-/// The server in the line that `rsm sim serve` prints when it is ready.
+/// The address of the server in the line that `rsm sim serve` prints when it is ready; `None` for
+/// other lines.
 fn server_in(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("--server ")?;
     let (server, end) = rest.split_once(' ')?;

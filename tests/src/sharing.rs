@@ -22,15 +22,15 @@ use crate::process::{Invocation, Running};
 use crate::sa_key::{self, SA_KEY};
 use crate::served;
 
-/// Longest that anything awaited may take.
+/// The maximum time for any awaited condition.
 const LIMIT: Duration = Duration::from_secs(300);
-/// How often a condition is looked at.
+/// The polling interval of a condition.
 const LOOK: Duration = Duration::from_millis(20);
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
-/// A served fabric and an etcd.
+/// A served fabric and an etcd cluster.
 pub struct Site {
-    /// The fabric, in this process.
+    /// The fabric, simulated in this process.
     pub fabric: Managed,
     /// The store.
     pub etcd: Etcd,
@@ -41,12 +41,12 @@ pub struct Manager {
     /// The process.
     pub process: Running,
     server: String,
-    /// Its state folder, with its configuration.
+    /// The state folder, with the configuration in it.
     pub directory: PathBuf,
 }
 
 impl Site {
-    /// A fabric of `spec`, and an etcd of so many members.
+    /// Starts a fabric of `spec`, and an etcd cluster of `members` members.
     ///
     /// # Panics
     ///
@@ -59,7 +59,7 @@ impl Site {
         }
     }
 
-    /// A fabric of `spec`, and an etcd of one member whose every fsync takes `delay` longer.
+    /// Starts a fabric of `spec`, and an etcd of one member whose every fsync takes `delay` longer.
     ///
     /// # Panics
     ///
@@ -72,17 +72,17 @@ impl Site {
         }
     }
 
-    /// A configuration with the store, and `more`.
+    /// A configuration that names the store, followed by `more`.
     #[must_use]
     pub fn config(&self, more: &str) -> String {
         config_at(&self.etcd.endpoints().join(","), more)
     }
 
-    /// An rsm at the host with this index, with a new state folder `name`.
+    /// Prepares an rsm at the host with this index, with a new state folder `name`.
     ///
     /// # Panics
     ///
-    /// When its folder cannot be made.
+    /// When the folder cannot be made.
     #[must_use]
     pub fn invocation(&self, place: usize, name: &str, more: &str) -> (Invocation, PathBuf) {
         self.invocation_of(&binaries::rsm(), (place, name), &self.config(more))
@@ -110,31 +110,31 @@ impl Site {
         )
     }
 
-    /// Starts an rsm at the host with this index, with state folder `name`.
+    /// Starts an rsm at the host with this index, with the state folder `name`.
     ///
     /// # Panics
     ///
-    /// When it cannot be started.
+    /// When rsm cannot be started.
     #[must_use]
     pub fn rsm(&self, place: usize, name: &str, more: &str) -> Manager {
         Site::start_rsm(self.invocation(place, name, more))
     }
 
-    /// The same with other endpoints of the store.
+    /// Starts an rsm as [`Site::rsm`] does, with other endpoints of the store.
     ///
     /// # Panics
     ///
-    /// When it cannot be started.
+    /// When rsm cannot be started.
     #[must_use]
     pub fn rsm_at(&self, place: usize, name: &str, endpoints: &str) -> Manager {
         self.rsm_of(&binaries::rsm(), (place, name), &config_at(endpoints, ""))
     }
 
-    /// An rsm without the store, which keeps its state in its folder alone.
+    /// Starts an rsm without the store, which keeps its state in its folder alone.
     ///
     /// # Panics
     ///
-    /// When it cannot be started.
+    /// When rsm cannot be started.
     #[must_use]
     pub fn rsm_alone(&self, place: usize, name: &str) -> Manager {
         self.rsm_of(&binaries::rsm(), (place, name), "")
@@ -145,7 +145,7 @@ impl Site {
     ///
     /// # Panics
     ///
-    /// When it cannot be started.
+    /// When rsm cannot be started.
     #[must_use]
     pub fn rsm_of(&self, program: &Path, place: (usize, &str), config: &str) -> Manager {
         Site::start_rsm(self.invocation_of(program, place, config))
@@ -159,20 +159,20 @@ impl Site {
         }
     }
 
-    /// Waits until the SA answers `host` through the manager at `place`; returns how long it took.
+    /// Waits until the SA answers `host` through the manager at `place`; returns the waiting time.
     ///
     /// # Panics
     ///
-    /// When there is none.
+    /// When no answer comes.
     pub fn wait_answer(&self, host: &mut Host, place: usize) -> Duration {
         self.wait_answer_at(host, self.fabric.lid(place))
     }
 
-    /// As [`Site::wait_answer`], at a LID.
+    /// Waits as [`Site::wait_answer`] does, for the SA at a LID.
     ///
     /// # Panics
     ///
-    /// When there is none.
+    /// When no answer comes.
     pub fn wait_answer_at(&self, host: &mut Host, lid: Lid) -> Duration {
         let watch = Stopwatch::start();
         let answers = wait_for_every(LOOK, LIMIT, || {
@@ -192,18 +192,18 @@ fn config_at(endpoints: &str, more: &str) -> String {
 }
 
 impl Manager {
-    /// Runs a command of rsmctl.
+    /// Runs a command of rsmctl, and returns its output.
     ///
     /// # Panics
     ///
-    /// When it fails.
+    /// When the command fails.
     pub fn command(&self, arguments: &[&str]) -> String {
         let rsmctl = Invocation::new(binaries::rsmctl(), &self.directory);
         let rsmctl = rsmctl.args(["--server", &self.server]).args(arguments);
         rsmctl.run(LIMIT).unwrap().success().unwrap().stdout
     }
 
-    /// The answer of rsmctl in JSON; `None` without one.
+    /// The answer of rsmctl in JSON; `None` if the command fails.
     #[must_use]
     pub fn ask(&self, arguments: &[&str]) -> Option<serde_json::Value> {
         let rsmctl = Invocation::new(binaries::rsmctl(), &self.directory);
@@ -212,13 +212,13 @@ impl Manager {
         serde_json::from_str(&answer.success().ok()?.stdout).ok()
     }
 
-    /// The answer of `rsmctl status`; nothing without one.
+    /// The answer of `rsmctl status`; null if the command fails.
     #[must_use]
     pub fn status(&self) -> serde_json::Value {
         self.ask(&["status"]).unwrap_or_default()
     }
 
-    /// The state that it shows, in small letters.
+    /// The state in `rsmctl status`, in lower case.
     #[must_use]
     pub fn state(&self) -> String {
         self.status()["state"]
@@ -227,11 +227,11 @@ impl Manager {
             .to_lowercase()
     }
 
-    /// Waits until its state contains `expected`.
+    /// Waits until the state of rsm contains `expected`.
     ///
     /// # Panics
     ///
-    /// When it does not.
+    /// When it does not within the limit.
     pub fn wait_state(&self, expected: &str) {
         let there = wait_for_every(LOOK, LIMIT, || {
             self.state().contains(expected).then_some(())
@@ -240,17 +240,17 @@ impl Manager {
         assert!(there.is_some(), "{expected}: {}\n{log}", self.status());
     }
 
-    /// Its findings, as text.
+    /// The findings of rsm, as text.
     #[must_use]
     pub fn findings(&self) -> String {
         self.ask(&["findings"]).unwrap_or_default().to_string()
     }
 
-    /// Waits until it has a finding of this kind, or none.
+    /// Waits until rsm has a finding of this kind, or, unless `holds`, has none.
     ///
     /// # Panics
     ///
-    /// When that does not come.
+    /// When that does not happen within the limit.
     pub fn wait_finding(&self, kind: &str, holds: bool) {
         let there = wait_for_every(LOOK, LIMIT, || {
             (self.findings().contains(kind) == holds).then_some(())
@@ -263,11 +263,11 @@ impl Manager {
         );
     }
 
-    /// Waits until nothing waits for the shared store.
+    /// Waits until no change waits to be written to the shared store.
     ///
     /// # Panics
     ///
-    /// When something still waits.
+    /// When a change still waits at the limit.
     pub fn wait_stored(&self) {
         let stored = wait_for_every(LOOK, LIMIT, || {
             let store = &self.status()["shared_store"];
@@ -277,7 +277,7 @@ impl Manager {
         assert!(stored.is_some(), "{}", self.status());
     }
 
-    /// Ends it in order.
+    /// Ends the process in order.
     ///
     /// # Panics
     ///
@@ -287,23 +287,23 @@ impl Manager {
     }
 }
 
-/// All records of a kind that the SA shows to a trusted host.
+/// All records of a kind that the SA returns to a trusted host.
 ///
 /// # Panics
 ///
-/// When there is no answer.
+/// When no answer comes.
 pub fn all<R: Record + Default>(host: &mut Host) -> Vec<R> {
     let question = (Method::GET_TABLE, ComponentMask::NONE, SA_KEY);
     let answer = host.try_ask(LIMIT, question, &R::default());
     answer.expect("there is an answer").records()
 }
 
-/// Registers members of the broadcast group for `hosts`, which are those from index 2 on, and a service, a
-/// subscription and an alias GUID, which it returns.
+/// Registers `hosts`, which are the hosts from index 2 on, as members of the broadcast group; also
+/// registers a service, a subscription and an alias GUID, and returns the alias GUID.
 ///
 /// # Panics
 ///
-/// When the SA refuses one.
+/// When the SA refuses a registration.
 pub fn register(fabric: &Managed, hosts: &mut [Host]) -> Guid {
     for (index, host) in hosts.iter_mut().enumerate() {
         join(fabric, host, index + 2);
@@ -313,11 +313,11 @@ pub fn register(fabric: &Managed, hosts: &mut [Host]) -> Guid {
     take_alias(fabric, &mut hosts[1], 3)
 }
 
-/// Makes `host`, the one with index `place`, a member of the broadcast group.
+/// Joins `host`, the one with index `place`, to the broadcast group.
 ///
 /// # Panics
 ///
-/// When the SA refuses it.
+/// When the SA refuses the join.
 pub fn join(fabric: &Managed, host: &mut Host, place: usize) {
     let mask = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
     let mut record = McMemberRecord::default();
@@ -333,7 +333,7 @@ pub fn join(fabric: &Managed, host: &mut Host, place: usize) {
 ///
 /// # Panics
 ///
-/// When the SA refuses it.
+/// When the SA refuses the service.
 pub fn offer(fabric: &Managed, host: &mut Host, place: usize, id: u64) {
     let mut service = ServiceRecord::default();
     service
@@ -343,11 +343,12 @@ pub fn offer(fabric: &Managed, host: &mut Host, place: usize, id: u64) {
     assert_eq!(host.ask(Method::SET, mask, &service).status(), Status::OK);
 }
 
-/// Subscribes `host` to the notices of ports that appear, with `sm_key`: 0 for the untrusted.
+/// Subscribes `host` to notices of ports that come into service, with `sm_key` (0 for untrusted
+/// requesters).
 ///
 /// # Panics
 ///
-/// When the SA refuses it.
+/// When the SA refuses the subscription.
 pub fn subscribe(host: &mut Host, sm_key: u64) {
     let mut subscription = InformInfo::default();
     subscription
@@ -367,7 +368,7 @@ pub fn subscribe(host: &mut Host, sm_key: u64) {
 ///
 /// # Panics
 ///
-/// When the SA refuses it.
+/// When the SA refuses the alias GUID.
 pub fn take_alias(fabric: &Managed, host: &mut Host, place: usize) -> Guid {
     let mut record = GuidInfoRecord::default();
     record.set_lid(fabric.lid(place)).set_block_num(0);
@@ -382,7 +383,7 @@ pub fn take_alias(fabric: &Managed, host: &mut Host, place: usize) -> Guid {
     alias
 }
 
-/// The GIDs of members.
+/// The GIDs of multicast members.
 #[must_use]
 pub fn gids(members: &[McMemberRecord]) -> BTreeSet<Gid> {
     members.iter().map(|record| record.port_gid()).collect()

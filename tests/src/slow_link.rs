@@ -1,4 +1,4 @@
-//! A TCP proxy before a server: it delays what the server answers, and can be cut.
+//! A TCP proxy in front of a server that delays the server's answers and can be cut.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 
 use crate::clock::Stopwatch;
 
-/// Bytes read at once.
+/// The maximum number of bytes in one read.
 const BUFFER: usize = 64 * 1024;
 
-/// How often the proxy looks whether it has to end.
+/// The interval at which the proxy checks whether it has to end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The proxy. Dropping it ends its connections.
@@ -33,7 +33,7 @@ struct State {
 }
 
 impl SlowLink {
-    /// A proxy before the server at `server`, without a delay.
+    /// Starts a proxy in front of the server at `server`, without a delay.
     ///
     /// # Errors
     /// There is no free port.
@@ -51,7 +51,7 @@ impl SlowLink {
         std::thread::spawn(move || {
             while !shared.is_over.load(Ordering::Relaxed) {
                 match listener.accept() {
-                    // A client that comes while the link is cut is turned away at once.
+                    // A client that connects while the link is cut is refused at once.
                     Ok((client, _)) if !shared.is_cut.load(Ordering::Relaxed) => {
                         // A server that does not answer ends the connection.
                         drop(connect(client, server, &shared));
@@ -64,19 +64,19 @@ impl SlowLink {
         Ok(SlowLink { address, state })
     }
 
-    /// Its own address.
+    /// The address of the proxy.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Delays each answer from now on by this time.
+    /// Delays all further answers by this time.
     pub fn set_delay(&self, delay: Duration) {
         let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         self.state.delay_ms.store(delay, Ordering::Relaxed);
     }
 
-    /// Ends all connections and takes no more, or lets clients come again.
+    /// Cuts or restores the link: cutting ends all connections and refuses new ones.
     pub fn set_cut(&self, is_cut: bool) {
         self.state.is_cut.store(is_cut, Ordering::Relaxed);
         if is_cut {
@@ -95,13 +95,13 @@ impl Drop for SlowLink {
 impl State {
     fn close_all(&self) {
         for stream in self.streams.lock().drain(..) {
-            // It may be closed already.
+            // The stream may be closed already.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 }
 
-/// Joins a client with the server.
+/// Connects a client with the server.
 fn connect(client: TcpStream, server: SocketAddr, state: &Arc<State>) -> std::io::Result<()> {
     client.set_nonblocking(false)?;
     let server = TcpStream::connect(server)?;
@@ -116,7 +116,7 @@ fn connect(client: TcpStream, server: SocketAddr, state: &Arc<State>) -> std::io
     Ok(())
 }
 
-/// Passes bytes on until one end closes.
+/// Forwards bytes until one end closes.
 fn pump(mut from: TcpStream, mut to: TcpStream) {
     let mut buffer = vec![0; BUFFER];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
@@ -127,8 +127,8 @@ fn pump(mut from: TcpStream, mut to: TcpStream) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// Passes bytes on, each after the delay of the time when it came: as a server answers that waits
-/// for its disk.
+/// Forwards bytes, each after the delay that applied when it arrived: like a server that waits for
+/// its disk.
 fn pump_late(mut from: TcpStream, mut to: TcpStream, state: &State) {
     let watch = Stopwatch::start();
     let (sender, receiver) = mpsc::channel::<(Duration, Vec<u8>)>();

@@ -1,8 +1,8 @@
-//! All hosts start at once: each joins the broadcast group of IP over InfiniBand, and then asks for
-//! a path.
+//! A boot storm: all hosts start at once, and each joins the broadcast group of IP over InfiniBand
+//! and then requests a path.
 //!
-//! A host that gets BUSY, or no answer for a second, asks again after a second, then two, four, up
-//! to sixteen, as IP over InfiniBand does.
+//! A host that gets BUSY, or no answer for a second, repeats the request after one second, then
+//! two, four, and up to sixteen, as IP over InfiniBand does.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -26,23 +26,23 @@ use crate::measure::milliseconds;
 /// The broadcast group of the default partition: ff12:401b:ffff::ffff:ffff.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
-/// The LID of that group, the first that rsm gives to one.
+/// The LID of the broadcast group, the first that rsm assigns to a group.
 pub const BROADCAST_LID: Lid = Lid(0xC000);
 
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
-/// How long a host waits for an answer, and the first pause after BUSY.
+/// The time for which a host waits for an answer; also the first pause after BUSY.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The limit of the doubling pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
-/// A host, by its port.
+/// A host, identified by its port.
 #[derive(Clone, Copy, Debug)]
 pub struct Host {
     /// The node.
     pub node: Guid,
-    /// Its port.
+    /// The port of the host.
     pub port: PortNum,
     /// The port's GUID.
     pub guid: Guid,
@@ -51,7 +51,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// All hosts of a fabric but the manager's, in the order of their GUIDs. rsm has addressed them.
+    /// All hosts of a fabric except the manager's, sorted by GUID, with the LIDs that rsm has
+    /// assigned.
     ///
     /// # Errors
     ///
@@ -77,8 +78,8 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Attaches to the port of each host, to ask the SA at the LID `server`; with the way on which
-    /// the answers come.
+    /// Attaches to the port of each host, to send requests to the SA at the LID `server`. Second,
+    /// the channel on which the answers arrive.
     ///
     /// # Errors
     ///
@@ -110,34 +111,34 @@ impl Ports {
         Ok((ports, answers))
     }
 
-    /// Sends a request of the host with this index. One that is lost is asked again by the crowd.
+    /// Sends a request of the host with this index. The crowd repeats requests that are lost.
     pub fn send(&self, index: usize, mad: &SaMad) {
         let port = self.ports[index].sa();
         let _ = port.send(mad.as_bytes(), &self.server, PATIENCE);
     }
 }
 
-/// How the hosts fared.
+/// The result of a storm.
 #[derive(Debug)]
 pub struct Outcome {
-    /// From the first request to the last answer.
+    /// The time from the first request to the last answer.
     pub elapsed: Duration,
-    /// From the first request of a host to its answer OK, sorted: joins and paths.
+    /// The times from a host's first request to its answer OK, sorted: for joins, and for paths.
     pub took: [Vec<Duration>; 2],
-    /// Requests, with the repeated ones.
+    /// The number of requests, repeated ones included.
     pub questions: u64,
-    /// Answers with status BUSY.
+    /// The number of answers with status BUSY.
     pub busy: u64,
-    /// Requests without an answer within a second.
+    /// The number of requests without an answer within a second.
     pub late: u64,
 }
 
 impl Outcome {
-    /// Writes it out in words.
+    /// Writes the outcome in words.
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn report(&self, out: &mut impl Write) -> std::io::Result<()> {
         writeln!(
             out,
@@ -178,21 +179,22 @@ struct Progress {
     wants: Wants,
     /// The pause after the next BUSY.
     pause: Duration,
-    /// The number of requests, to recognize stale time-outs.
+    /// The number of requests so far, by which stale timeouts are recognised.
     asked: u64,
     /// The time of the first attempt of the present request.
     since: Instant,
 }
 
-/// All hosts, and their way to the SA.
+/// All hosts, and their connection to the SA.
 pub struct Crowd<'a, S> {
     hosts: &'a [Host],
     /// Sends a request of the host with this index.
     send: S,
-    /// Answers, by the LID that they go to.
+    /// The answers, each with the LID to which it goes.
     answers: Receiver<(Lid, MadBytes)>,
     progress: Vec<Progress>,
-    /// Deadlines of hosts to ask again or to time out; with the number of their request.
+    /// The deadlines at which hosts repeat a request or time out, each with the host's index and
+    /// the number of its request.
     due: BinaryHeap<Reverse<(Instant, usize, u64)>>,
     took: [Vec<Duration>; 2],
     questions: u64,
@@ -201,7 +203,8 @@ pub struct Crowd<'a, S> {
 }
 
 impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
-    /// Hosts that ask by `send`, which gets the index of the host, and hear what comes to `answers`.
+    /// Creates a crowd of hosts whose requests go to `send`, with the index of the host, and whose
+    /// answers come from `answers`.
     pub fn new(hosts: &'a [Host], send: S, answers: Receiver<(Lid, MadBytes)>) -> Self {
         Crowd {
             hosts,
@@ -216,7 +219,7 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
         }
     }
 
-    /// Waits until the SA answers the first host; before the first snapshot it does not.
+    /// Waits until the SA answers the first host, which it does after the first snapshot.
     pub fn wait_until_it_answers(&mut self) {
         let own = self.hosts[0];
         loop {
@@ -228,11 +231,11 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
         }
     }
 
-    /// All hosts ask at once; returns when each has joined and has a path.
+    /// Lets all hosts send their requests at once; returns when each has joined and has a path.
     ///
     /// # Panics
     ///
-    /// When an answer has another status than OK and BUSY, or the way back has ended.
+    /// When an answer has a status other than OK and BUSY, or the channel of answers has ended.
     #[must_use]
     pub fn run(mut self) -> Outcome {
         let started = now();
@@ -272,7 +275,7 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
         }
     }
 
-    /// Sends the next request of a host, and sets the time to ask again.
+    /// Sends the next request of a host, and sets the time to repeat it.
     fn ask(&mut self, index: usize) {
         let host = self.hosts[index];
         let progress = &mut self.progress[index];
@@ -307,7 +310,7 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
         }
     }
 
-    /// Takes an answer. Returns whether that was the last one of its host.
+    /// Handles an answer. Returns whether it was the host's last one.
     fn take(&mut self, index: usize, mad: &MadBytes) -> bool {
         let status = MadHeader::of(mad).status();
         let attribute = MadHeader::of(mad).attribute();
@@ -318,14 +321,14 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
             Wants::Nothing => return false,
         };
         if attribute != wanted {
-            // A second answer to a repeated request.
+            // This is a second answer to a repeated request.
             return false;
         }
         if status == Status::BUSY {
             self.busy += 1;
             let pause = progress.pause;
             progress.pause = (pause * 2).min(LONGEST_PAUSE);
-            // The time-out of that request is now stale.
+            // The timeout of that request is now stale.
             progress.asked += 1;
             let again = progress.asked + 1;
             self.due.push(Reverse((now() + pause, index, again)));
@@ -351,7 +354,7 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
     }
 }
 
-/// The record by which a host joins the broadcast group and leaves it, with its components.
+/// The record with which a host joins and leaves the broadcast group, with its component mask.
 #[must_use]
 pub fn membership(host: &Host) -> (ComponentMask, McMemberRecord) {
     let mut record = McMemberRecord::default();

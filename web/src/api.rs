@@ -1,4 +1,4 @@
-//! Reading the subnet as JSON: the services of gRPC, their requests as query strings.
+//! Serves the subnet as JSON: the services of gRPC, with their requests as query strings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::reply::{self, Reply, failure};
 use crate::shared::Shared;
 use crate::shown::Moment;
 
-/// The fields of a request from a query string: unknown names and wrong values are refused.
+/// Parses the fields of a request from a query string: unknown names and wrong values are refused.
 fn fields<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Reply>> {
     let query = uri.query().unwrap_or_default();
     serde_html_form::from_str(query).map_err(|error| {
@@ -27,8 +27,8 @@ fn fields<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Reply>> {
     })
 }
 
-/// The first field, by name, that makes no request even alone, with its value and the expected
-/// form: the error of the whole query names none of them.
+/// The first field, by name, that is invalid even alone, with its value and the expected form: the
+/// error of the whole query names no field.
 fn wrong_field<T: DeserializeOwned>(query: &str) -> Option<String> {
     let pairs: Vec<(String, String)> = serde_html_form::from_str(query).ok()?;
     let mut values: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -47,7 +47,7 @@ fn wrong_field<T: DeserializeOwned>(query: &str) -> Option<String> {
     })
 }
 
-/// The expected form of a value, of the words of the standard library about numbers.
+/// The expected form of a value, derived from the standard library's error text about numbers.
 fn expected(error: &str) -> &str {
     match error {
         "invalid digit found in string" | "cannot parse integer from empty string" => {
@@ -125,8 +125,8 @@ routes! {
     "gpu-status" => get_gpu_status(GetGpuStatusRequest),
 }
 
-/// The parts that go together: `unlink` a cable by one of its ports, `remove` a node, or a `part`,
-/// which is either, each any number of times.
+/// The parts that are lost together: `unlink` names a cable by one of its ports, `remove` a node,
+/// and `part` either; each may be given any number of times.
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 struct Losses {
@@ -136,7 +136,7 @@ struct Losses {
 }
 
 impl Losses {
-    /// The request of gRPC.
+    /// The request in the form of gRPC.
     fn request(mut self) -> v1::ForeseeLossRequest {
         let loss = if self.unlink.is_empty() {
             (!self.remove.is_empty()).then(|| Loss::Remove(self.remove.remove(0)))
@@ -178,7 +178,7 @@ async fn graph(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) 
     }
 }
 
-/// Use and errors of the links of the graph, in its order.
+/// The use and errors of the links of the graph, in its order.
 async fn load(State(shared): State<Arc<Shared>>, uri: Uri) -> Reply {
     if let Err(refused) = fields::<NoFields>(&uri) {
         return *refused;
@@ -287,7 +287,7 @@ mod tests {
         paths.sort_unstable();
         paths.dedup();
         assert_eq!(paths.len(), PATHS.len());
-        // Two routes of one path would panic.
+        // Two routes with one path would panic.
         let _routes = routes();
     }
 }

@@ -1,4 +1,4 @@
-//! Server-sent events: the status of the subnet, again after each change.
+//! Server-sent events: the status of the subnet, sent again after each change.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -24,16 +24,16 @@ use crate::shared::Shared;
 /// The media type of server-sent events.
 const EVENTS: &str = "text/event-stream";
 
-/// An event without a change: a page that gets nothing for long knows that the server is gone.
+/// An event without a change: a page that receives nothing for long knows that the server has gone.
 const ALIVE: &[u8] = b"event: alive\ndata: 1\n\n";
 
-/// One message: what holds now, and what has changed since the message before.
+/// A message: the present state, and the changes since the previous message.
 #[derive(Serialize)]
 struct Message {
     status: v1::SubnetStatus,
-    /// Events since the message before, by their kind.
+    /// The number of events since the previous message, by kind.
     changes: BTreeMap<&'static str, u64>,
-    /// Events that were too many to be counted by kind.
+    /// The number of events that were too many to be counted by kind.
     lost: u64,
 }
 
@@ -44,7 +44,7 @@ struct Follower {
     sender: mpsc::Sender<Result<Bytes, Infallible>>,
 }
 
-/// The client or the subnet manager has gone.
+/// Signals that the client or the subnet manager has gone.
 struct Gone;
 
 impl Follower {
@@ -66,14 +66,15 @@ impl Follower {
         }
     }
 
-    /// Waits for an event, and meanwhile keeps the connection alive.
+    /// Waits for an event, and keeps the connection alive meanwhile.
     async fn wait(
         &mut self,
         changes: &mut BTreeMap<&'static str, u64>,
         lost: &mut u64,
     ) -> Result<(), Gone> {
         loop {
-            // Progress is no event: a pass under way is told at times, and once more after its end.
+            // Progress is no event: a pass under way is reported at intervals, and once more after
+            // its end.
             let is_busy = self.subnet.status().activity.is_some();
             let limit = if is_busy { PROGRESS_EVERY } else { KEEPALIVE };
             let received = tokio::select! {
@@ -101,7 +102,7 @@ impl Follower {
             changes,
             lost,
         };
-        // JSON in one line has no line break, which would end the field.
+        // JSON on one line has no line break, which would end the field.
         let text = serde_json::to_string(&message).map_err(|_| Gone)?;
         self.send(Bytes::from(format!("data: {text}\n\n"))).await
     }

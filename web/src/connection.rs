@@ -1,4 +1,4 @@
-//! A connection that ends where its client stops reading.
+//! A connection that ends when its client stops reading.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use crate::limits::WRITE_TIMEOUT;
 /// A stream whose writes fail after [`WRITE_TIMEOUT`] without progress.
 pub(crate) struct Impatient<S> {
     stream: S,
-    /// Runs while a write waits.
+    /// The deadline, set while a write waits.
     until: Option<Pin<Box<Sleep>>>,
 }
 
@@ -102,7 +102,8 @@ mod tests {
         runtime.block_on(async {
             let (ours, theirs) = tokio::io::duplex(16);
             let mut ours = Impatient::new(ours);
-            // The time that the test would wait is short of the limit: the deadline is set by hand.
+            // The test sets the deadline manually, because its own waiting time is short of the
+            // limit.
             let waits = timeout(WRITE_TIMEOUT / 1000, ours.write_all(&[0; 64])).await;
             assert!(waits.is_err(), "it waits for the client");
             assert!(ours.until.is_some());

@@ -1,4 +1,4 @@
-//! The check of a request before any route sees it.
+//! Checks a request before any route handles it.
 
 use std::net::IpAddr;
 
@@ -9,13 +9,13 @@ use axum::http::{Method, Request, StatusCode};
 use crate::reply::{Reply, failure};
 use crate::ufm;
 
-/// Refuses a request that is no reading one, that names another host than this, or that another
-/// site's page has made.
+/// Refuses a request that does not only read, that names another host than this, or that a page of
+/// another site has made.
 ///
-/// A page of another site cannot read answers, but can make the server work, and after a change of
-/// its name's address (DNS rebinding) it could read them, too: then the request names that host.
-/// Hosts are addresses, names without a dot, `localhost` and this machine's `names`; at a loopback
-/// address, only `localhost` and loopback addresses.
+/// A page of another site cannot read answers, but can make the server work. After changing the
+/// address of its own name (DNS rebinding) it could read answers, too: such a request names that
+/// host. Accepted hosts are addresses, names without a dot, `localhost` and this machine's `names`;
+/// at a loopback address, only `localhost` and loopback addresses.
 pub(crate) fn check<B>(
     request: &Request<B>,
     address: IpAddr,
@@ -43,10 +43,10 @@ pub(crate) fn check<B>(
     check_site(request, true)
 }
 
-/// Refuses requests that a page of another site has made. A browser may have kept a proof of
-/// identity, and adds it to them; so where one is needed, links of other pages lead nowhere. The
-/// name of the host is the operator's affair there: a page that was led here by a name of its own
-/// has no proof.
+/// Refuses requests that a page of another site has made. A browser may have stored a proof of
+/// identity, and adds it to such requests; where a proof is needed, links from other pages are
+/// therefore refused. The name of the host is the operator's concern there: a page that redirected
+/// its own name to this server has no proof.
 fn check_site<B>(request: &Request<B>, may_navigate: bool) -> Result<(), Box<Reply>> {
     let site = request.headers().get("sec-fetch-site");
     let navigates = may_navigate
@@ -59,7 +59,7 @@ fn check_site<B>(request: &Request<B>, may_navigate: bool) -> Result<(), Box<Rep
     Ok(())
 }
 
-/// The host that a request names, without port and brackets, in lower case.
+/// The host that a request names, in lower case, without port and brackets.
 fn host<B>(request: &Request<B>) -> Option<String> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {

@@ -1,7 +1,7 @@
 //! The web page of rsm, its data as JSON, and metrics for Prometheus, over HTTP/1.1.
 //!
-//! Every route of its own only reads; [`UfmSettings`] adds a REST interface that changes
-//! partitions. JSON routes answer with messages of `rsm.v1`, by the same services as gRPC
+//! All routes of the page only read; [`UfmSettings`] adds a REST interface that changes partitions.
+//! JSON routes answer with messages of `rsm.v1`, by the same services as gRPC
 //! ([`rsm_api::Reader`]); the page draws the fabric from [`graph`].
 
 mod api;

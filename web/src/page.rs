@@ -1,4 +1,4 @@
-//! The page: files that the program carries.
+//! The page: files that are part of the program.
 
 use std::sync::{Arc, LazyLock};
 
@@ -72,11 +72,11 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
     routes
 }
 
-/// Draws the fabric while the browser reads the scripts of the page: it asks for it next, and a large
-/// fabric takes some tenths of a second.
+/// Draws the fabric while the browser reads the scripts of the page: the browser requests it next,
+/// and a large fabric takes some tenths of a second.
 fn draw_ahead(shared: Arc<Shared>) {
     if shared.graphs.is_idle() {
-        // The request that follows has the error, if there is one.
+        // If there is an error, the request that follows gets it.
         tokio::spawn(async move { drop(shared.graphs.current().await) });
     }
 }

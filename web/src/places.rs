@@ -1,4 +1,4 @@
-//! Places for connections, of which one client has a share only.
+//! Limits the number of connections, in total and for each client.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Places for open connections.
+/// The places for open connections.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// Places of all clients.
+    /// The total number of places.
     all: usize,
-    /// Places of one client.
+    /// The number of places for one client.
     each: usize,
     taken: Mutex<Taken>,
 }
@@ -19,11 +19,11 @@ pub(crate) struct Places {
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    /// By [`client`]; clients without a connection are not in it.
+    /// The number of connections by [`client`]; clients without a connection are absent.
     clients: BTreeMap<IpAddr, usize>,
 }
 
-/// One place, given back when it is dropped.
+/// A place for one connection. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Place {
     places: Arc<Places>,
@@ -31,7 +31,7 @@ pub(crate) struct Place {
 }
 
 impl Places {
-    /// So many places, of which one client has `each` at most.
+    /// Creates `all` places, of which one client can have at most `each`.
     pub(crate) fn new(all: usize, each: usize) -> Arc<Places> {
         Arc::new(Places {
             all,
@@ -40,8 +40,8 @@ impl Places {
         })
     }
 
-    /// A place for a connection from `address`; `None` where all are taken, or the client has its
-    /// share.
+    /// Takes a place for a connection from `address`; `None` if all are taken, or the client has
+    /// its share.
     pub(crate) fn take(self: &Arc<Places>, address: IpAddr) -> Option<Place> {
         let client = client(address);
         let mut taken = self.taken.lock();
@@ -70,8 +70,8 @@ impl Drop for Place {
     }
 }
 
-/// The address that counts as one client: of IPv6 the first 64 bits, because a host has all
-/// addresses of its network (RFC 4291 2.5.4); an IPv4 address in an IPv6 one is itself.
+/// The address that counts as one client. For IPv6 it is the first 64 bits, because a host can use
+/// all addresses of its network (RFC 4291 2.5.4); an IPv4 address mapped into IPv6 counts as IPv4.
 fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

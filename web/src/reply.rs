@@ -13,17 +13,17 @@ use tonic::{Code, Status};
 /// An answer.
 pub(crate) type Reply = Response<Body>;
 
-/// JSON (RFC 8259).
+/// The media type of JSON (RFC 8259).
 pub(crate) const JSON: &str = "application/json";
 
-/// What the page may load and do: only its own files, and its own server. No inline script, no
-/// frame, no form, no foreign origin. Styles come from the file too; the script sets single
-/// properties.
+/// The content security policy: the page may only load its own files, and only contact its own
+/// server. It allows no inline script, no frame, no form and no foreign origin. Styles come from a
+/// file, too; the script sets single properties.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; \
     frame-ancestors 'none'; require-trusted-types-for 'script'";
 
-/// Headers of every answer.
+/// The headers of every answer.
 const HEADERS: [(&str, &str); 6] = [
     ("content-security-policy", POLICY),
     ("x-content-type-options", "nosniff"),
@@ -54,7 +54,7 @@ pub(crate) fn body(status: StatusCode, media: &'static str, body: impl Into<Body
     reply
 }
 
-/// A message as JSON.
+/// An answer with a message as JSON.
 pub(crate) fn json(message: &impl Serialize) -> Reply {
     match serde_json::to_vec(message) {
         Ok(text) => body(StatusCode::OK, JSON, text),
@@ -65,20 +65,20 @@ pub(crate) fn json(message: &impl Serialize) -> Reply {
     }
 }
 
-/// The text of an error.
+/// The JSON form of an error.
 #[derive(Serialize)]
 struct Failure<'a> {
     error: &'a str,
 }
 
-/// An error, as JSON with its text.
+/// An answer with an error, as JSON with its text.
 pub(crate) fn failure(status: StatusCode, error: &str) -> Reply {
-    // A struct with a string has a form in JSON.
+    // A struct with a string always has a JSON form.
     let text = serde_json::to_vec(&Failure { error }).unwrap_or_default();
     body(status, JSON, text)
 }
 
-/// The refusal of a gRPC service.
+/// The answer for the refusal of a gRPC service.
 pub(crate) fn refusal(status: &Status) -> Reply {
     let code = match status.code() {
         Code::InvalidArgument | Code::OutOfRange => StatusCode::BAD_REQUEST,
@@ -94,13 +94,13 @@ pub(crate) fn refusal(status: &Status) -> Reply {
 
 /// The entity tag of bytes, in quotes.
 pub(crate) fn etag(bytes: &[u8]) -> String {
-    // SipHash with fixed keys: equal bytes have one tag in every process of one program.
+    // SipHash with fixed keys gives equal bytes one tag in every process of one program.
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
     format!("\"{:016x}-{:x}\"", hasher.finish(), bytes.len())
 }
 
-/// Bytes that the client may keep and ask for again, or 304 where it has them.
+/// An answer with bytes that the client may cache and revalidate, or 304 if the client has them.
 pub(crate) fn tagged(request: &HeaderMap, media: &'static str, tag: &str, bytes: Bytes) -> Reply {
     let known = request
         .get_all(IF_NONE_MATCH)

@@ -1,4 +1,4 @@
-//! The route of metrics: what a scrape asks for, and the parts of its answer.
+//! The route of metrics: the query of a scrape, and the parts of its answer.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::reply::{self, Reply, failure};
 use crate::shared::Shared;
 use crate::shown::Moment;
 
-/// The media type of the format.
+/// The media type of Prometheus' text format.
 const MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The fields of a scrape.
+/// The fields of a scrape's query.
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 struct Question {
@@ -31,14 +31,15 @@ struct Question {
 /// The extent of a scrape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scrape {
-    /// rsm's own, and the fabric in sums.
+    /// rsm's own metrics, and sums over the fabric.
     Summary,
-    /// These, and each port of a part of the nodes; rsm's own only with the first part.
+    /// The metrics of [`Scrape::Summary`], and those of each port in a shard; rsm's own only with
+    /// the first shard.
     Ports(Shard),
 }
 
 impl Scrape {
-    /// Whether rsm's own are in it.
+    /// Whether the scrape includes rsm's own metrics.
     fn has_own(self) -> bool {
         !matches!(self, Scrape::Ports(shard) if !shard.is_first())
     }
@@ -77,13 +78,13 @@ async fn scrape(State(shared): State<Arc<Shared>>, uri: Uri) -> Reply {
     }
 }
 
-/// The parts of a scrape. Those about all ports are shared by scrapes of the same moment; rsm's own
-/// are those of now.
+/// Writes the parts of a scrape. Parts about all ports are shared by simultaneous scrapes; rsm's
+/// own are always current.
 async fn written(shared: &Arc<Shared>, scrape: Scrape) -> Result<Body, JoinError> {
     let moment = || Moment::now(shared.subnet.as_ref(), shared.counters.as_deref());
     let mut parts = Vec::new();
     if scrape.has_own() {
-        // Links are counted where the graph is made; a graph as old as a page's will do.
+        // Links are counted where the graph is made; a graph as old as a page's is good enough.
         let drawn = shared.graphs.current().await;
         let exporter = Arc::clone(shared);
         let own = tokio::task::spawn_blocking(move || exporter.exporter.own()).await?;

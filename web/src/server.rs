@@ -33,10 +33,10 @@ use crate::shown::{Shown, ShownTexts};
 use crate::ufm::{self, Ufm, UfmSettings};
 use crate::{api, changes, guard, page, scrape};
 
-/// The pause after a failed accept: the system is out of some resource then.
+/// The pause after a failed accept, which means that the system lacks some resource.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// Why the listener could not start.
+/// The reason why the listener could not start.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot serve HTTP at {address}: another server may be there; name another address with --http"
@@ -47,7 +47,7 @@ pub struct ServeError {
     source: io::Error,
 }
 
-/// A listener that is bound and does not serve yet.
+/// A listener that is bound but does not serve yet.
 #[derive(Debug)]
 pub struct HttpServer {
     address: SocketAddr,
@@ -58,11 +58,11 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Binds the address. `names` are names of this machine that clients may address beside IP
-    /// addresses and names without a dot.
+    /// Binds the address. `names` are names of this machine under which clients may address it,
+    /// besides IP addresses and names without a dot.
     ///
     /// # Errors
-    /// The address is taken, or not one of this machine.
+    /// The address is in use, or not one of this machine.
     pub async fn bind(address: SocketAddr, names: Vec<String>) -> Result<HttpServer, ServeError> {
         let failed = |source| ServeError { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -75,7 +75,7 @@ impl HttpServer {
         })
     }
 
-    /// Serves TLS, and nothing else.
+    /// Serves only TLS.
     #[must_use]
     pub fn with_tls(self, tls: Arc<ServerTls>) -> HttpServer {
         HttpServer {
@@ -93,13 +93,12 @@ impl HttpServer {
         }
     }
 
-    /// The bound address, with the port that the system chose for 0.
+    /// The bound address, with the port that the system chose for port 0.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `shutdown` is done, then lets open requests end, at most for
-    /// [`SHUTDOWN_GRACE`].
+    /// Serves until `shutdown` is done, then lets open requests end for at most [`SHUTDOWN_GRACE`].
     pub async fn run(self, backend: Backend, shutdown: impl Future<Output = ()>) {
         let (stop, stopping) = watch::channel(false);
         let ufm = self.ufm.map(|settings| Ufm::new(settings, &backend));
@@ -136,7 +135,7 @@ impl HttpServer {
             };
             match accepted {
                 Ok((stream, address)) => {
-                    // Beyond the limits the connection closes at once.
+                    // A connection beyond the limits is closed at once.
                     if let Some(place) = places.take(address.ip()) {
                         let host = Arc::clone(&host);
                         open.spawn(accept((stream, address), host, stopping.clone(), place));
@@ -169,7 +168,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// The routes, and what a request may call this server.
+/// The routes, and the names under which a request may address this server.
 struct Host {
     router: Router,
     address: SocketAddr,
@@ -207,14 +206,14 @@ impl Host {
     }
 }
 
-/// Serves one connection, after its handshake where the listener has TLS.
+/// Serves one connection, after its handshake if the listener has TLS.
 async fn accept(
     (stream, address): (TcpStream, SocketAddr),
     host: Arc<Host>,
     stopping: watch::Receiver<bool>,
     _place: Place,
 ) {
-    // A stream for which this fails works, only slower.
+    // If the option cannot be set, the stream is only slower.
     let _ = stream.set_nodelay(true);
     let Some(tls) = &host.tls else {
         return serve(stream, Peer::Tcp { address }, host, stopping).await;
@@ -254,7 +253,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         }
     };
     if let Err(error) = ended {
-        // A client's affair: it went, or broke a limit and was told.
+        // The client has gone, or has broken a limit and was told so.
         tracing::debug!(
             error = &error as &dyn std::error::Error,
             "a connection for HTTP has ended"

@@ -19,15 +19,16 @@ pub(crate) struct Shared {
     pub(crate) counters: Option<Arc<dyn CountersQueries>>,
     /// The load of the links of the last graph, as JSON.
     pub(crate) load: Shown<Result<Bytes, String>>,
-    /// The part of a scrape that is from counters.
+    /// The part of a scrape that comes from counters.
     pub(crate) sums: Shown<Bytes>,
-    /// The same without the errors of ports, for scrapes that have all ports.
+    /// The part of a scrape that comes from counters, without the errors of ports, for scrapes that
+    /// have all ports.
     pub(crate) sums_with_ports: Shown<Bytes>,
-    /// Scrapes of all ports.
+    /// The scrapes of all ports.
     pub(crate) port_texts: ShownTexts<Shard>,
-    /// Places for scrapes of all ports.
+    /// The permits for scrapes of all ports.
     pub(crate) port_scrapes: Arc<Semaphore>,
-    /// Places for clients that follow changes.
+    /// The permits for clients that follow changes.
     pub(crate) followers: Arc<Semaphore>,
     /// Becomes true when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,

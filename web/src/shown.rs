@@ -1,8 +1,9 @@
-//! Answers that all who ask at the same time share.
+//! Answers that simultaneous requests share.
 //!
-//! Some answers go through all ports of the fabric. One request makes such an answer, others wait
-//! for it; it is given again as long as it is about the same readings and the same snapshot of the
-//! subnet, and for at most the time between two readings: a reading can become stale in between.
+//! Some answers require a pass over all ports of the fabric. One request makes such an answer, and
+//! others wait for it. It is reused as long as it is about the same readings and the same snapshot
+//! of the subnet, and at most for the interval between two readings, because a reading can become
+//! stale in between.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -17,17 +18,17 @@ use tokio::time::Instant;
 
 use crate::limits::{MAX_KEPT_BYTES, PASS};
 
-/// The readings and the snapshot that an answer is about.
+/// The readings and the snapshot to which an answer refers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// The readings of counters.
+    /// The number of the counter readings.
     pass: u64,
-    /// The snapshot of the subnet.
+    /// The generation of the snapshot.
     generation: u64,
 }
 
 impl Moment {
-    /// The present one.
+    /// The present moment.
     pub(crate) fn now(subnet: &dyn Subnet, counters: Option<&dyn CountersQueries>) -> Moment {
         Moment {
             pass: counters.map_or(0, CountersQueries::pass),
@@ -61,8 +62,8 @@ impl<T> Default for Shown<T> {
 }
 
 impl<T: Clone + Send + 'static> Shown<T> {
-    /// The last answer, if it is of the present moment, or else what `make` answers on a thread of
-    /// its own. The work goes on, and its answer is kept, where the client has gone.
+    /// Returns the last answer if it belongs to the present moment; otherwise runs `make` on a
+    /// thread of its own. The work continues, and its answer is kept, even if the client has gone.
     ///
     /// # Errors
     /// `make` panicked.
@@ -72,7 +73,8 @@ impl<T: Clone + Send + 'static> Shown<T> {
         make: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, JoinError> {
         let mut last = Arc::clone(&self.0).lock_owned().await;
-        // Of before the work: readings shown meanwhile are another moment.
+        // The moment is taken before the work: readings that arrive meanwhile belong to another
+        // moment.
         let (of, at) = (moment(), Instant::now());
         if let Some(made) = last.as_ref().filter(|made| made.holds(of)) {
             return Ok(made.answer.clone());
@@ -107,8 +109,8 @@ impl AsRef<[u8]> for Large {
     }
 }
 
-/// The last large texts, by what was asked for. Those up to [`MAX_KEPT_BYTES`] are kept until their
-/// pass is over, larger ones until the last answer with them has gone.
+/// The last large texts, by their key. Texts up to [`MAX_KEPT_BYTES`] are kept until their pass is
+/// over, larger ones until the last answer with them has been sent.
 #[derive(Debug)]
 pub(crate) struct ShownTexts<K> {
     texts: Mutex<HashMap<K, Arc<Shown<Weak<String>>>>>,
@@ -123,7 +125,7 @@ impl<K> Default for ShownTexts<K> {
 }
 
 impl<K: Copy + Eq + Hash> ShownTexts<K> {
-    /// As [`Shown::get`]; a text is made when there is one of `places` for it.
+    /// Returns a text as [`Shown::get`] does; it is made when one of `places` is free.
     ///
     /// # Errors
     /// `make` panicked.
@@ -140,7 +142,7 @@ impl<K: Copy + Eq + Hash> ShownTexts<K> {
         if let Some(text) = kept.and_then(|made| made.answer.upgrade()) {
             return Ok(Large(text));
         }
-        // The place goes with the work, which goes on where the client has gone.
+        // The permit belongs to the work, which continues even if the client has gone.
         let place = places.acquire_owned().await.ok();
         let (of, at) = (moment(), Instant::now());
         let text = tokio::task::spawn_blocking(move || {
@@ -161,8 +163,8 @@ impl<K: Copy + Eq + Hash> ShownTexts<K> {
         Ok(Large(text))
     }
 
-    /// The place of a text. Forgets places of texts that are gone: there are never more than
-    /// requests at a time, and those of one pass.
+    /// The entry of a text. Removes entries whose texts have gone: there are never more entries
+    /// than simultaneous requests and the texts of one pass.
     fn of(&self, key: K) -> Arc<Shown<Weak<String>>> {
         let mut texts = self.texts.lock();
         texts.retain(|_, shown| {

@@ -7,21 +7,21 @@ use sha2::{Digest as _, Sha256};
 use super::roles_file::role;
 use crate::role::Grant;
 
-/// Most tokens of a file.
+/// The maximum number of tokens in a file.
 const MAX_TOKENS: usize = 10_000;
 
-/// Largest file of tokens, in bytes.
+/// The maximum size of a file of tokens, in bytes.
 pub const MAX_API_TOKENS_BYTES: usize = 4 << 20;
 
-/// Longest name of a token, in bytes.
+/// The maximum length of a token's name, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
-/// Bytes of a token that [`ApiTokens::line`] is for: chosen by chance, so that a digest without
-/// salt and rounds is enough.
+/// The length of a token from which [`ApiTokens::line`] makes a line, in bytes. Tokens are random,
+/// so that a digest without salt and rounds is enough.
 pub const TOKEN_BYTES: usize = 32;
 
-/// Tokens of the REST interface: on each line a name, an end in seconds since the Unix epoch, the
-/// SHA-256 of the token in hexadecimal, and roles as in the file of roles.
+/// The tokens of the REST interface. Each line of the file has a name, an expiry in seconds since
+/// the Unix epoch, the SHA-256 of the token in hexadecimal, and roles as in the file of roles.
 ///
 /// ```text
 /// ib-kubernetes 1798761600 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 operate
@@ -34,16 +34,16 @@ pub struct ApiTokens {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct ApiToken {
     name: String,
-    /// Seconds since the Unix epoch.
+    /// The expiry, in seconds since the Unix epoch.
     ends: u64,
     grant: Grant,
 }
 
-/// A line of the file of tokens cannot be used.
+/// The error of a line in the file of tokens that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct ApiTokensError {
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: usize,
     /// The error, and the expected form.
     pub reason: String,
@@ -53,7 +53,7 @@ impl ApiTokens {
     /// Reads the text of a file of tokens.
     ///
     /// # Errors
-    /// The first line that is wrong; with one, nothing of the file is of use.
+    /// The first malformed line; if there is one, nothing of the file is used.
     pub fn parse(text: &str) -> Result<ApiTokens, ApiTokensError> {
         let mut tokens = ApiTokens::default();
         for (line, words) in (1..).zip(text.lines()) {
@@ -91,11 +91,12 @@ impl ApiTokens {
         (!name.starts_with('#')).then_some(name)
     }
 
-    /// Name and rights behind the value of a header `authorization`: `Bearer TOKEN`, `Basic TOKEN`
-    /// or `Basic` with the name and the token in Base64. `None` if it has no token of the file.
+    /// The name and rights for the value of a header `authorization`: `Bearer TOKEN`, `Basic TOKEN`
+    /// or `Basic` with the name and the token in Base64. `None` if the value has no token of the
+    /// file.
     ///
     /// # Errors
-    /// The token has ended at `now`, in seconds since the Unix epoch.
+    /// The token has expired at `now`, in seconds since the Unix epoch.
     pub(super) fn find(&self, value: &[u8], now: u64) -> Result<Option<(&str, &Grant)>, String> {
         let text = std::str::from_utf8(value).ok();
         let Some((scheme, rest)) = text.and_then(|text| text.split_once(' ')) else {

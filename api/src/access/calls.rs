@@ -2,7 +2,7 @@
 
 use crate::role::Need;
 
-/// A service, and what its calls need.
+/// A service, and the rights that its calls need.
 struct ServiceNeeds {
     service: &'static str,
     calls: &'static [(&'static str, Need)],
@@ -12,7 +12,7 @@ use Need::{
     Administer, ChangePartitions, CheckInventory, ImportInventory, Operate, Read, SeePartitions,
 };
 
-/// Every call of every service of rsm. A call that is not here is refused.
+/// All calls of all services of rsm. A call that is missing here is refused.
 const NEEDS: &[ServiceNeeds] = &[
     ServiceNeeds {
         service: "rsm.v1.FabricService",
@@ -141,7 +141,7 @@ const NEEDS: &[ServiceNeeds] = &[
             ("SetErrors", Administer),
         ],
     },
-    // The tools of gRPC itself, which show nothing of the subnet.
+    // The tools of gRPC itself show nothing of the subnet.
     ServiceNeeds {
         service: "grpc.health.v1.Health",
         calls: &[("Check", Read), ("Watch", Read)],
@@ -157,7 +157,7 @@ const NEEDS: &[ServiceNeeds] = &[
 ];
 
 /// The right that the call at an HTTP path needs, such as `/rsm.v1.FabricService/GetStatus`; `None`
-/// for a path that is no call of the table.
+/// for a path that the table does not have.
 pub fn need(path: &str) -> Option<Need> {
     let (service, call) = path.strip_prefix('/')?.split_once('/')?;
     let of = NEEDS.iter().find(|needs| needs.service == service)?;
@@ -165,7 +165,7 @@ pub fn need(path: &str) -> Option<Need> {
     Some(known.1)
 }
 
-/// The paths of all calls of the table.
+/// The paths of all calls in the table.
 pub fn paths() -> impl Iterator<Item = String> {
     NEEDS.iter().flat_map(|needs| {
         let calls = needs.calls.iter();

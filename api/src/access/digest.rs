@@ -7,13 +7,13 @@ use sha2::{Digest as _, Sha256};
 use tonic::Status;
 use tonic::body::Body;
 
-/// Bytes of gRPC before a message: a flag and its length.
+/// The length of gRPC's prefix before a message, in bytes: a flag and the message's length.
 const PREFIX: usize = 5;
 
-/// SHA-256 of the message of a unary request, without gRPC's prefix.
+/// Computes the SHA-256 of the message of a unary request, without gRPC's prefix.
 pub(super) struct ArgumentDigest {
     hash: Sha256,
-    /// Bytes of the prefix still to come.
+    /// The number of bytes of the prefix that are still to come.
     prefix: usize,
 }
 
@@ -33,16 +33,16 @@ impl ArgumentDigest {
         self.hash.update(&data);
     }
 
-    /// In hexadecimal.
+    /// The digest in hexadecimal.
     pub(super) fn hex(self) -> String {
         hex::encode(self.hash.finalize())
     }
 }
 
-/// A body that passes through and hands the digest of its message on at its end.
+/// A body that passes its data through, and passes the digest of its message on at its end.
 pub(super) struct Digesting<F> {
     body: Body,
-    /// `None` after the end.
+    /// The digest so far, and the function that receives it; `None` after the end.
     digest: Option<(ArgumentDigest, F)>,
 }
 

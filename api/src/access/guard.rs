@@ -1,4 +1,4 @@
-//! The guard before all handlers.
+//! The guard in front of all handlers.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -27,28 +27,28 @@ use crate::calendar::timestamp;
 use crate::role::{Grant, Need, Role};
 use crate::traits::Subnet;
 
-/// Refusals of one identity that have audit entries of their own, per second and at once: a client
-/// in a loop must not push everything else out of the log.
+/// The number of refusals of one identity that get audit entries of their own, per second and in a
+/// burst: a client in a loop must not push everything else out of the log.
 const REFUSALS_PER_S: std::num::NonZeroU32 = std::num::NonZeroU32::MIN;
 const REFUSALS_AT_ONCE: std::num::NonZeroU32 = match std::num::NonZeroU32::new(20) {
     Some(number) => number,
     None => std::num::NonZeroU32::MIN,
 };
 
-/// Identities whose refusals are counted; beyond this number all counts begin anew.
+/// The maximum number of identities whose refusals are counted; beyond it all counts restart.
 const MAX_REFUSED: usize = 4096;
 
-/// Longest path of a call in an audit entry, in bytes.
+/// The maximum length of a call's path in an audit entry, in bytes.
 const MAX_PATH_BYTES: usize = 128;
 
 /// The rights of clients over TCP that prove no identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Anonymous {
-    /// All but secrets.
+    /// All rights except to secrets.
     Everything,
-    /// Reading.
+    /// The right to read.
     Reading,
-    /// None.
+    /// No rights.
     Nothing,
 }
 
@@ -57,21 +57,21 @@ pub enum Anonymous {
 pub struct AccessPolicy {
     /// The roles of identities.
     pub roles: RoleTable,
-    /// Whether a process at the Unix socket that no line of `roles` names has all rights but
+    /// Whether a process at the Unix socket that no line of `roles` names has all rights except to
     /// secrets. User 0 has all rights in any case.
     pub socket_default: bool,
-    /// Checks tokens, where there are any.
+    /// The verifier of bearer tokens; `None` if these are not configured.
     pub tokens: Option<TokenVerifier>,
     /// The tokens of the REST interface.
     pub api_tokens: ApiTokens,
     /// The rights over TCP without an identity.
     pub anonymous: Anonymous,
-    /// Rates of each identity.
+    /// The request rates of each identity.
     pub rates: RateSettings,
 }
 
 impl AccessPolicy {
-    /// Without files of roles or keys: the Unix socket serves everything.
+    /// The policy without files of roles or keys: the Unix socket serves everything.
     pub fn without_files(anonymous: Anonymous) -> AccessPolicy {
         AccessPolicy {
             roles: RoleTable::default(),
@@ -84,7 +84,7 @@ impl AccessPolicy {
     }
 }
 
-/// Decides on requests, by rules that change while it runs, and writes the audit log.
+/// Decides on requests, by a policy that can change at run time, and writes the audit log.
 pub struct Gate {
     rules: RwLock<Arc<Rules>>,
     audit: Arc<dyn AuditSink>,
@@ -109,7 +109,7 @@ impl std::fmt::Debug for Gate {
 }
 
 impl Gate {
-    /// A gate with these rules, whose entries go to `audit`.
+    /// Creates a gate with this policy, whose entries go to `audit`.
     pub fn new(policy: AccessPolicy, audit: Arc<dyn AuditSink>) -> Gate {
         let quota = Quota::per_second(REFUSALS_PER_S).allow_burst(REFUSALS_AT_ONCE);
         Gate {
@@ -123,16 +123,16 @@ impl Gate {
         }
     }
 
-    /// Uses other rules from the next request on; counts of rates begin anew.
+    /// Applies another policy from the next request on; counts of rates restart.
     pub fn replace(&self, policy: AccessPolicy) {
         *self.rules.write() = Arc::new(Rules::of(policy));
     }
 
-    /// The identity behind a request, by its connection and the value of its header
+    /// The identity behind a request, from its connection and the value of its header
     /// `authorization`.
     ///
     /// # Errors
-    /// A proof is there and wrong; no other identity takes its place.
+    /// A proof is given and wrong; no other identity replaces it.
     pub fn identify(&self, peer: &Peer, authorization: Option<&[u8]>) -> Result<Caller, Status> {
         let rules = self.rules.read().clone();
         match authorization {
@@ -141,11 +141,11 @@ impl Gate {
         }
     }
 
-    /// The identity behind a request of the REST interface, which also takes the tokens of its
+    /// The identity behind a request of the REST interface, which also accepts the tokens in its
     /// file.
     ///
     /// # Errors
-    /// No identity is proved, or a proof is there and wrong.
+    /// No identity is proved, or a proof is given and wrong.
     pub fn identify_rest(
         &self,
         peer: &Peer,
@@ -164,10 +164,10 @@ impl Gate {
         Ok(caller)
     }
 
-    /// Admits a request with this identity that has this need, and counts it.
+    /// Admits a request with this identity and this need, and counts it.
     ///
     /// # Errors
-    /// The identity lacks the role, or sends more than its rate. `call` is the name in the message.
+    /// The identity lacks the role, or exceeds its rate. `call` is the name in the message.
     pub fn admit(
         &self,
         caller: &Caller,
@@ -191,7 +191,7 @@ impl Gate {
         Err(lacking(caller, call, need))
     }
 
-    /// Writes the audit entry of a refused request, unless there were many.
+    /// Writes the audit entry of a refused request, unless there were too many.
     pub fn refused(&self, caller: Option<&Caller>, peer: &Peer, call: &str, status: &Status) {
         let name = caller.map_or("unproved", |caller| caller.name.as_str());
         let key = match caller {
@@ -218,7 +218,7 @@ impl Gate {
         });
     }
 
-    /// An entry of a new request.
+    /// The audit entry of a new request.
     fn entry(&self, name: &str, proof: Proof, peer: &Peer, call: &str) -> AuditEntry {
         let mut end = call.len().min(MAX_PATH_BYTES);
         while !call.is_char_boundary(end) {
@@ -274,7 +274,7 @@ fn address_of(peer: &Peer) -> String {
     }
 }
 
-/// The identity that rates count: without a proof it is the machine.
+/// The identity by which rates are counted: without a proof it is the machine.
 fn rate_key(caller: &Caller, peer: &Peer) -> String {
     match caller.proof {
         Proof::None => address_of(peer),
@@ -282,7 +282,7 @@ fn rate_key(caller: &Caller, peer: &Peer) -> String {
     }
 }
 
-/// The refusal of a call for lack of a role.
+/// The refusal of a call because of a missing role.
 fn lacking(caller: &Caller, call: &str, need: Need) -> Status {
     let name = call.rsplit('/').next().unwrap_or(call);
     let roles: Vec<&str> = need.roles().iter().map(|role| role.name()).collect();
@@ -337,7 +337,7 @@ impl Rules {
 
     fn by_rest_token(&self, peer: &Peer, value: &[u8]) -> Result<Caller, Status> {
         if !peer.is_private() {
-            // With its reason.
+            // The refusal of the token contains its reason.
             return self.by_token(peer, value);
         }
         let now = SystemTime::UNIX_EPOCH
@@ -397,23 +397,23 @@ fn all_but_secrets() -> Grant {
     Grant::of(&[Role::Read, Role::Operate, Role::Admin])
 }
 
-/// A request under way that may change something. Its begin and its end are in the audit log;
-/// dropped before its end it counts as cancelled.
+/// A request under way that may change something. Its beginning and its end are in the audit log;
+/// if dropped before its end, it counts as cancelled.
 pub struct Followed {
     gate: Arc<Gate>,
     subnet: Arc<dyn Subnet>,
-    /// `None` after its end.
+    /// The request; `None` after its end.
     under_way: Mutex<Option<UnderWay>>,
 }
 
 struct UnderWay {
     entry: AuditEntry,
-    /// Its begin is in the audit log.
+    /// Whether its beginning is in the audit log.
     is_recorded: bool,
 }
 
 impl Followed {
-    /// The message of the request is read: `digest` is its SHA-256 in hexadecimal.
+    /// Records that the message of the request was read: `digest` is its SHA-256 in hexadecimal.
     pub fn begun(&self, digest: String) {
         let mut under_way = self.under_way.lock();
         if let Some(under_way) = under_way.as_mut() {
@@ -423,7 +423,8 @@ impl Followed {
         }
     }
 
-    /// The request has ended: what it did beside what it asks for, often nothing, or why it failed.
+    /// Records the end of the request: its effect beyond what was requested, often empty, or the
+    /// reason for its failure.
     pub fn ended(&self, outcome: Result<&str, &str>) {
         match outcome {
             Ok(effect) => self.end("done", effect),
@@ -435,7 +436,7 @@ impl Followed {
         let Some(UnderWay { entry, is_recorded }) = self.under_way.lock().take() else {
             return;
         };
-        // Of a stream that ended before its last message there is no digest.
+        // A stream that ended before its last message has no digest.
         if !is_recorded {
             self.gate.audit.put(entry.clone());
         }
@@ -469,7 +470,7 @@ impl Drop for Followed {
 pub(crate) struct GuardLayer {
     pub(crate) gate: Arc<Gate>,
     pub(crate) subnet: Arc<dyn Subnet>,
-    /// The Unix socket, to be named to clients that may only read.
+    /// The Unix socket, which refusals name to clients that may only read.
     pub(crate) socket: Option<PathBuf>,
 }
 
@@ -484,7 +485,7 @@ impl<S> Layer<S> for GuardLayer {
     }
 }
 
-/// Admits or refuses each request before `inner` sees it.
+/// Admits or refuses each request before `inner` receives it.
 #[derive(Clone)]
 pub(crate) struct Guard<S> {
     inner: S,
@@ -492,7 +493,7 @@ pub(crate) struct Guard<S> {
 }
 
 impl GuardLayer {
-    /// The identity of an admitted request, or the answer to a refused one.
+    /// Returns the identity of an admitted request, or the answer to a refused one.
     fn decide(&self, request: &Request<Body>, peer: &Peer) -> Result<(Caller, Need), Status> {
         let path = request.uri().path();
         let authorization = request.headers().get(header::AUTHORIZATION);
@@ -521,7 +522,7 @@ impl GuardLayer {
         }
     }
 
-    /// The refusal of a client that may read, with the ways to more.
+    /// The refusal of a client that may only read, with the ways to get more rights.
     fn with_way(&self, caller: &Caller, path: &str, status: Status) -> Status {
         let may_read = caller.proof == Proof::None && caller.grant.satisfies(Need::Read);
         if !may_read || status.code() != Code::Unauthenticated {
@@ -562,7 +563,7 @@ where
             Ok(decided) => decided,
             Err(status) => return Box::pin(async move { Ok(status.into_http()) }),
         };
-        // The clone is ready only after its own `poll_ready`; the original was polled.
+        // Only the original was polled; the clone is ready only after its own `poll_ready`.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let path = request.uri().path().to_owned();

@@ -7,42 +7,42 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::role::Grant;
 
-/// Longest name of an identity in bytes; the audit log cuts a longer one.
+/// The maximum length of an identity's name in bytes; longer ones are cut in the audit log.
 pub(super) const MAX_NAME_BYTES: usize = 256;
 
-/// Most names of one certificate that count.
+/// The maximum number of names in one certificate that count.
 const MAX_CERTIFICATE_NAMES: usize = 64;
 
-/// The other end of a connection, and what the connection proves of it.
+/// The other end of a connection, and the identity that the connection proves.
 #[derive(Clone, Debug)]
 pub enum Peer {
-    /// A process on this machine, by the kernel's word.
+    /// A process on this machine, as the kernel identifies it.
     Unix {
-        /// Its user.
+        /// The user of the process.
         uid: u32,
-        /// Its groups, the primary one first.
+        /// The groups of the process, the primary one first.
         gids: Arc<[u32]>,
-        /// Its process; 0 where the kernel names none.
+        /// The process ID; 0 if the kernel does not give it.
         pid: i32,
     },
     /// A client over TCP without TLS.
     Tcp {
-        /// Its address.
+        /// The address of the client.
         address: SocketAddr,
     },
     /// A client over TLS.
     Tls {
-        /// Its address.
+        /// The address of the client.
         address: SocketAddr,
-        /// Its certificate, which the handshake has verified; `None` without one.
+        /// The client's certificate, which the handshake has verified; `None` without one.
         certificate: Option<Arc<Certificate>>,
     },
-    /// The system does not know the other end any more.
+    /// The system no longer knows the other end.
     Unknown,
 }
 
 impl Peer {
-    /// Whether a secret sent over this connection can be read by no other machine.
+    /// Whether no other machine can read a secret that is sent over this connection.
     pub fn is_private(&self) -> bool {
         match self {
             Peer::Unix { .. } | Peer::Tls { .. } => true,
@@ -66,12 +66,12 @@ impl fmt::Display for Peer {
 /// The names in a verified certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Certificate {
-    /// Common names of the subject.
+    /// The common names of the subject.
     pub common_names: Vec<String>,
-    /// Subject alternative names: DNS names, e-mail addresses, URIs (SPIFFE identities among them)
-    /// and IP addresses.
+    /// The subject alternative names: DNS names, e-mail addresses, URIs (including SPIFFE
+    /// identities) and IP addresses.
     pub alternative_names: Vec<String>,
-    /// When it ends, in seconds since the Unix epoch.
+    /// The expiry, in seconds since the Unix epoch.
     pub not_after: i64,
 }
 
@@ -79,7 +79,7 @@ impl Certificate {
     /// Reads a certificate in DER.
     ///
     /// # Errors
-    /// The bytes are no X.509 certificate; the error says where.
+    /// The bytes are no X.509 certificate; the error says where they deviate.
     pub fn from_der(der: &[u8]) -> Result<Certificate, String> {
         let (_, certificate) = X509Certificate::from_der(der).map_err(|error| error.to_string())?;
         let subject = certificate.subject().iter_common_name();
@@ -103,7 +103,8 @@ impl Certificate {
         })
     }
 
-    /// The name that stands for it: the first alternative name, else the first common name.
+    /// The name that represents the certificate: the first alternative name, else the first common
+    /// name.
     pub fn name(&self) -> &str {
         let mut names = self.alternative_names.iter().chain(&self.common_names);
         names
@@ -128,23 +129,23 @@ fn alternative_name(name: &GeneralName<'_>) -> Option<String> {
     }
 }
 
-/// How an identity is proved.
+/// The proof of an identity.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Proof {
-    /// By the kernel, for a Unix socket.
+    /// The kernel's information about a Unix socket.
     UnixPeer,
-    /// By a client certificate.
+    /// A client certificate.
     Certificate,
-    /// By a signed token.
+    /// A signed token.
     Token,
-    /// By a token of the file of tokens of the REST interface.
+    /// A token in the REST interface's file of tokens.
     ApiToken,
-    /// Not at all.
+    /// No proof.
     None,
 }
 
 impl Proof {
-    /// Its name in the audit log.
+    /// The name of the proof in the audit log.
     pub const fn name(self) -> &'static str {
         match self {
             Proof::UnixPeer => "unix-peer",
@@ -159,16 +160,16 @@ impl Proof {
 /// The identity behind a request, with its rights.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Its name: `uid:1001`, a name of its certificate, the subject of its token, `anonymous`.
+    /// The name: `uid:1001`, a name in a certificate, the subject of a token, or `anonymous`.
     pub name: String,
-    /// How the name is proved.
+    /// The proof of the name.
     pub proof: Proof,
-    /// Its rights.
+    /// The rights of the identity.
     pub grant: Grant,
 }
 
 impl Caller {
-    /// An identity; control characters in its name are escaped, a long name is cut.
+    /// Creates an identity; control characters in its name are escaped, and a long name is cut.
     pub fn new(name: &str, proof: Proof, grant: Grant) -> Caller {
         let mut name: String = name.chars().flat_map(char::escape_debug).collect();
         let mut end = name.len().min(MAX_NAME_BYTES);

@@ -1,12 +1,12 @@
-//! Rights to calls: identities and their proofs, roles, the role that each call needs, rates, and
+//! Access control: identities and their proofs, roles, the role that each call needs, rates, and
 //! the audit log.
 //!
 //! A request passes the `guard` before any handler. The guard takes the identity from the
-//! connection ([`Peer`]) or from a bearer token ([`TokenVerifier`]), its rights from the file of
-//! roles ([`RoleTable`]), and the right that the call needs from one table ([`calls`]). It refuses a
-//! call that the table does not have.
+//! connection ([`Peer`]) or from a bearer token ([`TokenVerifier`]), the rights of the identity
+//! from the file of roles ([`RoleTable`]), and the right that the call needs from one table
+//! ([`calls`]). It refuses a call that is missing in the table.
 //!
-//! A call without a line in the table also fails a test.
+//! A test fails as well if a call has no line in the table.
 
 mod api_tokens;
 pub mod audit;

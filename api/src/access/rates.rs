@@ -4,24 +4,24 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 use crate::role::Need;
 
-/// Identities with a rate of their own; further ones share one. At some 100 bytes each they take
-/// less than a megabyte.
+/// The maximum number of identities with a rate of their own; further ones share one. At some 100
+/// bytes each, this is less than a megabyte.
 pub(super) const MAX_IDENTITIES: usize = 4096;
 
-/// How many seconds' worth of requests an identity may send at once after a pause.
+/// The size of a burst after a pause, in seconds' worth of requests.
 const BURST_S: u32 = 4;
 
-/// The identity of all that have no rate of their own.
+/// The identity shared by all that have no rate of their own.
 const OTHERS: &str = "others";
 
-/// Rates of each identity, in requests per second; 0: no limit.
+/// The rate limits of each identity, in requests per second; 0 means no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateSettings {
-    /// Requests that only read.
+    /// The limit for requests that only read.
     pub reads_per_s: u32,
-    /// Requests that may change something, but inventories of GPU hosts.
+    /// The limit for requests that may change something, except inventories of GPU hosts.
     pub changes_per_s: u32,
-    /// Inventories of GPU hosts: the agents of a whole site can have one identity.
+    /// The limit for inventories of GPU hosts: the agents of a whole site can have one identity.
     pub reports_per_s: u32,
 }
 
@@ -35,7 +35,7 @@ impl Default for RateSettings {
     }
 }
 
-/// The rate that a request counts for.
+/// The kind of rate limit to which a request counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RateKind {
     Reads,
@@ -44,7 +44,7 @@ pub(super) enum RateKind {
 }
 
 impl RateKind {
-    /// That of a request with this need.
+    /// The kind for a request with this need.
     pub(super) const fn of(need: Need) -> RateKind {
         match need {
             Need::ImportInventory => RateKind::Reports,
@@ -53,7 +53,7 @@ impl RateKind {
         }
     }
 
-    /// Its name in the key of the configuration.
+    /// The name in the key of the configuration.
     pub(super) const fn name(self) -> &'static str {
         match self {
             RateKind::Reads => "reads",
@@ -63,7 +63,7 @@ impl RateKind {
     }
 }
 
-/// The rates of all identities.
+/// The request counts of all identities.
 pub(super) struct Rates {
     reads: Option<Limit>,
     changes: Option<Limit>,
@@ -84,7 +84,7 @@ impl Rates {
         }
     }
 
-    /// Counts a request of `identity`. Returns the rate if it exceeds it.
+    /// Counts a request of `identity`. Returns the limit if it is exceeded.
     pub(super) fn exceeded(&self, identity: &str, kind: RateKind) -> Option<u32> {
         let limit = match kind {
             RateKind::Reads => &self.reads,
@@ -108,7 +108,7 @@ impl Limit {
 
     fn exceeded(&self, identity: &str) -> Option<u32> {
         if self.limiter.len() >= MAX_IDENTITIES {
-            // Forgets identities whose full burst is there again.
+            // Forgets identities whose full burst is available again.
             self.limiter.retain_recent();
         }
         let key = match self.limiter.len() < MAX_IDENTITIES {
@@ -144,7 +144,8 @@ mod tests {
     fn inventories_have_a_rate_of_their_own_that_a_site_needs() {
         let rates = Rates::new(RateSettings::default());
         let kind = RateKind::of(Need::ImportInventory);
-        // First reports of 5,632 hosts at once: the burst, and the rest within half a minute.
+        // 5,632 hosts send their first reports at once: the burst is accepted, and the rest within
+        // half a minute.
         let taken = (0..5_632).filter(|_| rates.exceeded("agents", kind).is_none());
         let rate = RateSettings::default().reports_per_s;
         assert!(taken.count() >= (rate * BURST_S) as usize);

@@ -4,13 +4,13 @@ use std::ops::RangeInclusive;
 use super::identity::Certificate;
 use crate::role::{Grant, Role};
 
-/// Most lines with roles: ten for each of a thousand teams.
+/// The maximum number of lines with roles: ten for each of a thousand teams.
 pub(super) const MAX_LINES: usize = 10_000;
 
-/// Largest file of roles, in bytes.
+/// The maximum size of a file of roles, in bytes.
 pub const MAX_ROLES_BYTES: usize = 4 << 20;
 
-/// The file of roles: on each line a kind of name, a name, and roles.
+/// The file of roles. Each line has a kind of name, a name, and roles.
 ///
 /// ```text
 /// # kind  name                          roles
@@ -21,8 +21,8 @@ pub const MAX_ROLES_BYTES: usize = 4 << 20;
 /// jwt     tenant-blue                   tenant:0x10-0x1f,0x30
 /// ```
 ///
-/// `san` and `cn` are names of client certificates, `jwt` is a value of the claim with roles. The
-/// roles of all lines that fit an identity add up.
+/// `san` and `cn` are names of client certificates, `jwt` is a value of the claim with roles. An
+/// identity has the roles of all lines that match it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct RoleTable {
     grants: BTreeMap<(Kind, String), Grant>,
@@ -47,11 +47,11 @@ impl Kind {
     ];
 }
 
-/// A line of the file of roles cannot be used.
+/// The error of a line in the file of roles that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct RolesError {
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: usize,
     /// The error, and the expected form.
     pub reason: String,
@@ -61,7 +61,7 @@ impl RoleTable {
     /// Reads the text of a file of roles.
     ///
     /// # Errors
-    /// The first line that is wrong; with one, nothing of the file is of use.
+    /// The first malformed line; if there is one, nothing of the file is used.
     pub fn parse(text: &str) -> Result<RoleTable, RolesError> {
         let mut table = RoleTable::default();
         let mut found = 0;
@@ -84,13 +84,13 @@ impl RoleTable {
         Ok(table)
     }
 
-    /// The rights of a process by its user and groups; `None` if no line names any of them.
+    /// The rights of a process, from its user and groups; `None` if no line names any of them.
     pub fn unix(&self, uid: u32, gids: &[u32]) -> Option<Grant> {
         let gids = gids.iter().map(|gid| (Kind::Gid, gid.to_string()));
         self.sum([(Kind::Uid, uid.to_string())].into_iter().chain(gids))
     }
 
-    /// The rights of a certificate; `None` if no line has a name of it.
+    /// The rights of a certificate; `None` if no line has one of its names.
     pub fn certificate(&self, certificate: &Certificate) -> Option<Grant> {
         let common = certificate.common_names.iter();
         let names = certificate.alternative_names.iter();
@@ -98,7 +98,7 @@ impl RoleTable {
         self.sum(names.map(|name| (Kind::San, name.clone())).chain(common))
     }
 
-    /// The rights of the values of a token's claim; `None` if no line has one of them.
+    /// The rights for the values of a token's claim; `None` if no line has one of them.
     pub fn token(&self, values: &[String]) -> Option<Grant> {
         self.sum(values.iter().map(|value| (Kind::Jwt, value.clone())))
     }
@@ -112,7 +112,7 @@ impl RoleTable {
     }
 }
 
-/// The line up to a `#` at its begin or after a blank: names such as URIs may have one inside.
+/// The line up to a `#` at its beginning or after a blank: names such as URIs may contain `#`.
 fn without_comment(line: &str) -> &str {
     let mut before = ' ';
     for (at, letter) in line.char_indices() {
@@ -194,7 +194,7 @@ fn range(text: &str) -> Result<RangeInclusive<u16>, String> {
     Ok(first..=last)
 }
 
-/// A P_Key that tenants may have: the default partition is for all.
+/// Parses a P_Key that tenants may have: the default partition belongs to all.
 fn p_key(text: &str) -> Result<u16, String> {
     let digits = text.strip_prefix("0x");
     let digits = digits.filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()));

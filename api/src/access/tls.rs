@@ -1,4 +1,5 @@
-//! TLS: the server's certificate and its reloading, clients' certificates, and errors in words.
+//! TLS: the server's certificate and its reloading, clients' certificates, and errors in plain
+//! words.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -20,28 +21,28 @@ use tokio_rustls::server::TlsStream;
 
 use super::identity::{Certificate, Peer};
 
-/// Largest file with certificates or a key, in bytes: a bundle of all public CAs has a quarter of
-/// it.
+/// The maximum size of a file with certificates or a key, in bytes: a bundle of all public CAs has
+/// a quarter of it.
 pub const MAX_PEM_BYTES: u64 = 1 << 20;
 
-/// The protocol of gRPC in the handshake (ALPN).
+/// The protocol of gRPC in the TLS handshake (ALPN).
 const HTTP2: &[u8] = b"h2";
 
-/// The protocol of the HTTP listener there.
+/// The protocol of the HTTP listener in the TLS handshake (ALPN).
 const HTTP1: &[u8] = b"http/1.1";
 
-/// The files of a server's TLS, all in PEM.
+/// The files for a server's TLS, all in PEM.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsFiles {
-    /// The server's certificate, followed by those of intermediate CAs.
+    /// The server's certificate, followed by the certificates of intermediate CAs.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: PathBuf,
-    /// The CAs of client certificates; `None`: no client certificate is asked for.
+    /// The CAs of client certificates; `None` if no client certificate is requested.
     pub client_ca: Option<PathBuf>,
 }
 
-/// A file of certificates or keys cannot be used.
+/// The error of a file of certificates or keys that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {reason}", path.display())]
 pub struct TlsError {
@@ -51,7 +52,7 @@ pub struct TlsError {
     pub reason: String,
 }
 
-/// A server's TLS settings, which change while it runs.
+/// A server's TLS settings, which can change at run time.
 #[derive(Debug)]
 pub struct ServerTls {
     files: TlsFiles,
@@ -59,7 +60,8 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// Settings from `files`. Until a [`ServerTls::reload`] succeeds, every connection is refused.
+    /// Creates settings from `files`. Until a [`ServerTls::reload`] succeeds, every connection is
+    /// refused.
     pub fn new(files: TlsFiles) -> ServerTls {
         ServerTls {
             files,
@@ -67,20 +69,20 @@ impl ServerTls {
         }
     }
 
-    /// Reads the files again: connections from now on see them, open ones stay. Returns the names
-    /// and the end of the server's certificate.
+    /// Reads the files again: new connections use them, open ones are unaffected. Returns the names
+    /// and the expiry of the server's certificate.
     ///
     /// # Errors
-    /// A file cannot be read or is not whole, or key and certificate do not fit together. What was
-    /// in force before stays.
+    /// A file cannot be read or is incomplete, or key and certificate do not match. The previous
+    /// settings stay in force.
     pub fn reload(&self) -> Result<Certificate, TlsError> {
         let (config, certificate) = server_config(&self.files)?;
         *self.config.write() = Some(Arc::new(config));
         Ok(certificate)
     }
 
-    /// Ends the handshake of a client that is to speak HTTP/1.1. Returns the connection and its other
-    /// end.
+    /// Completes the handshake of a client that must speak HTTP/1.1. Returns the connection and its
+    /// other end.
     ///
     /// # Errors
     /// The handshake failed; the text says why.
@@ -107,7 +109,7 @@ impl ServerTls {
         Ok((stream, peer))
     }
 
-    /// The settings for the next connection; `None` before the first success.
+    /// The settings for the next connection; `None` before the first successful reload.
     pub(crate) fn config(&self) -> Option<Arc<ServerConfig>> {
         self.config.read().clone()
     }
@@ -120,7 +122,7 @@ fn failed(path: &Path, reason: impl ToString) -> TlsError {
     }
 }
 
-/// The bytes of a file of reasonable size.
+/// Reads a file, unless it is larger than [`MAX_PEM_BYTES`].
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     let file = File::open(path).map_err(|error| failed(path, error))?;
     let mut bytes = Vec::new();
@@ -182,7 +184,7 @@ fn server_config(files: &TlsFiles) -> Result<(ServerConfig, Certificate), TlsErr
         Some(path) => {
             let verifier =
                 WebPkiClientVerifier::builder_with_provider(Arc::new(roots(path)?), provider())
-                    // A client without a certificate may have a token, or read only.
+                    // A client without a certificate may have a token, or only read.
                     .allow_unauthenticated()
                     .build()
                     .map_err(|error| failed(path, error))?;
@@ -212,7 +214,7 @@ pub struct ClientTlsFiles {
 /// The TLS settings of a client.
 ///
 /// # Errors
-/// As of [`ServerTls::reload`].
+/// The errors of [`ServerTls::reload`].
 pub fn client_config(files: &ClientTlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
@@ -228,7 +230,8 @@ pub fn client_config(files: &ClientTlsFiles) -> Result<Arc<ClientConfig>, TlsErr
     Ok(Arc::new(config))
 }
 
-/// Why a handshake failed, for the side that sees `error`; `other` is the other side's name.
+/// The reason why a handshake failed, for the side that sees `error`; `other` is the name of the
+/// other side.
 pub fn explain(error: &io::Error, other: &str) -> String {
     let inner = error.get_ref();
     let Some(error) = inner.and_then(|inner| inner.downcast_ref::<RustlsError>()) else {
@@ -256,7 +259,7 @@ fn certificate_refusal(reason: &CertificateError, other: &str) -> String {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             format!("the certificate of the {other} is not valid yet: compare the clocks")
         }
-        // The second: the issuer has the name of a trusted CA, but another key.
+        // In the second case, the issuer has the name of a trusted CA, but another key.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => format!(
             "the certificate of the {other} is from no CA that is trusted here: compare its issuer with the file of CAs"
         ),
@@ -274,7 +277,7 @@ fn alert_received(alert: AlertDescription, other: &str) -> String {
         AlertDescription::CertificateExpired => {
             format!("the {other} refused the certificate shown to it: it has expired")
         }
-        // The second: the issuer has the name of a trusted CA, but another key.
+        // In the second case, the issuer has the name of a trusted CA, but another key.
         AlertDescription::UnknownCA | AlertDescription::DecryptError => format!(
             "the {other} refused the certificate shown to it: it is from no CA that the {other} trusts"
         ),
@@ -291,7 +294,7 @@ fn alert_received(alert: AlertDescription, other: &str) -> String {
     }
 }
 
-/// The name of an alert in words, as RFC 8446 has it: `certificate revoked`.
+/// The name of an alert in words, as in RFC 8446: `certificate revoked`.
 fn alert_name(alert: AlertDescription) -> String {
     let mut name = String::new();
     for letter in format!("{alert:?}").chars() {

@@ -1,4 +1,4 @@
-//! Finding and reaching a server.
+//! Finds and connects to a server.
 
 mod secure;
 
@@ -23,26 +23,27 @@ pub use crate::access::tls::ClientTlsFiles;
 /// The file name of the socket, in any of its directories.
 pub const SOCKET_NAME: &str = "rsm.sock";
 
-/// The directory of the socket where the server runs as a system service.
+/// The directory of the socket if the server runs as a system service.
 pub const RUN_DIR: &str = "/run/rsm";
 
-/// The state directory of the server as a system service; it holds the socket without [`RUN_DIR`].
+/// The state directory of the server as a system service; it contains the socket if there is no
+/// [`RUN_DIR`].
 pub const STATE_DIR: &str = "/var/lib/rsm";
 
-/// The default TCP address, which serves reading.
+/// The default TCP address, which serves only reading.
 pub const DEFAULT_TCP: &str = "127.0.0.1:50051";
 
-/// How long connecting may take: longer than a lost packet takes to be sent again.
+/// The maximum time for connecting: longer than the retransmission of a lost packet takes.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The interval of keepalive pings on an idle connection.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The directories that a socket may be in, in the order of the search: [`RUN_DIR`],
+/// The directories that may contain a socket, in the order of the search: [`RUN_DIR`],
 /// `$XDG_RUNTIME_DIR/rsm`, [`STATE_DIR`], `$XDG_STATE_HOME/rsm`, `$HOME/.local/state/rsm`.
 ///
-/// `variable` gives the value of an environment variable. A server picks the first that it may
-/// write to.
+/// `variable` returns the value of an environment variable. A server uses the first directory to
+/// which it may write.
 pub fn socket_directories(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let absolute = |name| {
         variable(name)
@@ -74,11 +75,11 @@ pub enum Endpoint {
     Unix(PathBuf),
     /// A URL that begins with `http://`.
     Http(String),
-    /// A URL that begins with `https://`: TLS.
+    /// A URL that begins with `https://`, for TLS.
     Https(String),
 }
 
-/// The text names no server.
+/// The error of a text that names no server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not the address of a server: expected http://HOST:PORT, https://HOST:PORT or unix:/PATH"
@@ -133,13 +134,13 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A server could not be reached.
+/// The reason why a server could not be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The socket does not lead to a server.
     #[error("cannot connect to {endpoint}")]
     Socket {
-        /// Where.
+        /// The address of the server.
         endpoint: Endpoint,
         /// The system's error.
         #[source]
@@ -148,38 +149,38 @@ pub enum ConnectError {
     /// The connection could not be made.
     #[error("cannot connect to {endpoint}")]
     Transport {
-        /// Where.
+        /// The address of the server.
         endpoint: Endpoint,
         /// The transport's error.
         #[source]
         source: tonic::transport::Error,
     },
-    /// The handshake of TLS failed, or a file for it cannot be used.
+    /// The TLS handshake failed, or a file for it cannot be used.
     #[error("cannot connect to {endpoint}: {reason}")]
     Tls {
-        /// Where.
+        /// The address of the server.
         endpoint: Endpoint,
-        /// Why, and what to do.
+        /// The reason, and the remedy.
         reason: String,
     },
     /// A token cannot be used.
     #[error("the token cannot be used: {reason}")]
     Token {
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
 }
 
-/// Proofs of a client's identity, and the CAs that it trusts.
+/// The proofs of a client's identity, and the CAs that it trusts.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
-    /// The CAs that it trusts over TLS, and its certificate.
+    /// The CAs that the client trusts over TLS, and its certificate.
     pub tls: Option<ClientTlsFiles>,
-    /// A bearer token; blanks around it do not count.
+    /// A bearer token; blanks around it are ignored.
     pub token: Option<String>,
 }
 
-/// A connection whose requests carry the client's token, where it has one.
+/// A connection whose requests carry the client's token, if it has one.
 pub type Connection = InterceptedService<Channel, Bearer>;
 
 /// Adds the client's token to each request.
@@ -199,7 +200,7 @@ impl Interceptor for Bearer {
 /// Connects to one server with credentials.
 ///
 /// # Errors
-/// As [`connect`], or a file of the credentials cannot be used.
+/// The errors of [`connect`], or a file of the credentials cannot be used.
 pub async fn connect_as(
     endpoint: &Endpoint,
     credentials: &Credentials,
@@ -220,7 +221,7 @@ pub async fn connect_as(
     Ok(InterceptedService::new(channel, bearer))
 }
 
-/// Connects to one server without credentials; TLS needs some.
+/// Connects to one server without credentials, which is impossible over TLS.
 ///
 /// # Errors
 /// No server answers there, or the system refuses.
@@ -232,14 +233,15 @@ pub async fn connect(endpoint: &Endpoint) -> Result<Channel, ConnectError> {
     let url = match endpoint {
         Endpoint::Http(url) => url.clone(),
         Endpoint::Https(url) => return secure::connect(url, None).await,
-        // The URI is for the host header only: the connector goes to the socket.
+        // The URI only determines the host header: the connector uses the socket.
         Endpoint::Unix(_) => "http://localhost".to_owned(),
     };
     let channel = channel(endpoint, url)?;
     let Endpoint::Unix(path) = endpoint else {
         return channel.connect().await.map_err(transport);
     };
-    // Connect once directly for the system's error: the transport only reports that it failed.
+    // A direct connection first finds the system's error: the transport only reports that it
+    // failed.
     UnixStream::connect(path)
         .await
         .map_err(|source| ConnectError::Socket {

@@ -15,10 +15,10 @@ use tower::service_fn;
 use super::{CONNECT_TIMEOUT, ClientTlsFiles, ConnectError, Endpoint, channel};
 use crate::access::tls::{client_config, explain};
 
-/// How long the first bytes of the server may take after the handshake.
+/// The maximum time until the server's first bytes after the handshake.
 const FIRST_BYTES: Duration = Duration::from_secs(5);
 
-/// The other end, and how to reach it.
+/// The server's address, and the settings to reach it.
 #[derive(Clone)]
 struct Target {
     host: String,
@@ -42,8 +42,8 @@ pub(super) async fn connect(
     })?;
     let config = client_config(files).map_err(|error| failed(error.to_string()))?;
     let target = target(url, TlsConnector::from(config)).map_err(failed)?;
-    // Connect once directly: the transport only reports that it failed, and a server that refuses
-    // the client's certificate says so after the handshake.
+    // A direct connection is made first: the transport only reports that it failed, and a server
+    // that refuses the client's certificate says so after the handshake.
     let probe = tokio::time::timeout(CONNECT_TIMEOUT, probe(&target)).await;
     let timed_out = |_| Err("the handshake took too long".to_owned());
     probe.unwrap_or_else(timed_out).map_err(failed)?;
@@ -51,7 +51,7 @@ pub(super) async fn connect(
         let target = target.clone();
         async move { Ok::<_, io::Error>(TokioIo::new(target.open().await?)) }
     });
-    // The connector makes it TLS; the URI is for the host header only.
+    // The connector adds TLS; the URI only determines the host header.
     let plain = url.replacen("https://", "http://", 1);
     channel(&endpoint, plain)?
         .connect_with_connector(connector)
@@ -81,13 +81,14 @@ fn target(url: &str, connector: TlsConnector) -> Result<Target, String> {
 impl Target {
     async fn open(&self) -> io::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
-        // As at the server.
+        // The server does the same.
         let _ = stream.set_nodelay(true);
         self.connector.connect(self.name.clone(), stream).await
     }
 }
 
-/// Opens a connection and waits for the first bytes, which an HTTP/2 server sends unasked.
+/// Opens a connection and waits for the first bytes, which an HTTP/2 server sends without a
+/// request.
 async fn probe(target: &Target) -> Result<(), String> {
     let mut stream = target
         .open()

@@ -9,78 +9,80 @@ use super::PortId;
 pub struct PortTotals<'a> {
     /// The port.
     pub port: PortId,
-    /// The GUID of the port; the node's on a switch.
+    /// The GUID of the port; for a switch, the node's GUID.
     pub guid: Guid,
-    /// Whether its node is a switch.
+    /// Whether the port's node is a switch.
     pub is_switch: bool,
-    /// The counters that the device has, by the specification's name, with the count of each: the
-    /// value of the hardware at the first reading and all since. Data is in words of 4 bytes.
+    /// The counters that the device has, by the specification's name, with their totals: the value
+    /// of the hardware at the first reading plus all increments since. Data is in words of 4 bytes.
     pub totals: &'a [(&'static str, u64)],
     /// The causes of PortRcvErrors and PortXmitDiscards as the device counts them (IBA 16.1.4.1 and
-    /// 16.1.4.2), where they were read.
+    /// 16.1.4.2), if they were read.
     pub causes: &'a [(&'static str, u64)],
-    /// Bytes sent a second; `None` where the last two readings give no rate.
+    /// The bytes sent per second; `None` if the last two readings give no rate.
     pub xmit_bytes_per_s: Option<f64>,
-    /// Bytes received a second, as above.
+    /// The bytes received per second; `None` if the last two readings give no rate.
     pub rcv_bytes_per_s: Option<f64>,
-    /// The share of the time in which data waited without being sent, 0 to 1, as above.
+    /// The share of time in which data waited without being sent, 0 to 1; `None` if the last two
+    /// readings give no rate.
     pub wait_share: Option<f64>,
-    /// The busier direction as a share of the rate of the link, as above.
+    /// The busier direction as a share of the link's rate, 0 to 1; `None` if the last two readings
+    /// give no rate.
     pub use_share: Option<f64>,
-    /// Errors of all kinds in an hour, without PortRcvRemotePhysicalErrors, whose cause is another
-    /// link.
+    /// The errors of all kinds per hour, without PortRcvRemotePhysicalErrors, whose cause is
+    /// another link.
     pub errors_sum: f64,
-    /// Errors of each kind in an hour, by the specification's name, those that are not zero.
+    /// The nonzero errors per hour of each kind, by the specification's name.
     pub errors_per_hour: &'a [(&'static str, f64)],
 }
 
-/// How an agent of performance management answers.
+/// The way in which an agent of performance management answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answering {
-    /// It has not been asked yet.
+    /// The agent has not been asked yet.
     New,
-    /// Its last answer was right.
+    /// The agent's last answer was correct.
     Answers,
-    /// It did not answer the last request, or has no time.
+    /// The agent did not answer the last request, or has no time.
     Silent,
-    /// It knows no attribute with counters, or wants requests where rsm cannot send them.
+    /// The agent knows no attribute with counters, or requires requests that rsm cannot send.
     Unreadable,
 }
 
-/// An agent of performance management: a switch's, or that of a port of another node.
+/// An agent of performance management: that of a switch, or that of a port of another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentState {
-    /// Its node.
+    /// The node of the agent.
     pub node: Guid,
-    /// The GUID of its port; the node's on a switch.
+    /// The GUID of the agent's port; for a switch, the node's GUID.
     pub guid: Guid,
-    /// Whether its node is a switch.
+    /// Whether the agent's node is a switch.
     pub is_switch: bool,
-    /// How it answers.
+    /// The way in which it answers.
     pub answering: Answering,
-    /// How long the last reading of all its ports took; `None` before the first one.
+    /// The duration of the last reading of all its ports; `None` before the first one.
     pub took: Option<Duration>,
 }
 
-/// The state of reading counters.
+/// The state of the counter collector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CountersState {
-    /// Whether counters are read now.
+    /// Whether counters are being read at present.
     pub is_collecting: bool,
-    /// Agents that are asked.
+    /// The number of agents that are asked.
     pub agents: u64,
-    /// Agents that did not answer the last request.
+    /// The number of agents that did not answer the last request.
     pub silent_agents: u64,
-    /// Ports with a reading that holds.
+    /// The number of ports with a current reading.
     pub ports: u64,
-    /// Ports with a reading that is stale.
+    /// The number of ports with a stale reading.
     pub stale_ports: u64,
-    /// Requests sent, repetitions included.
+    /// The number of requests sent, repetitions included.
     pub requests: u64,
-    /// Answers by result, each with a word for it.
+    /// The number of answers by result, each with a word for the result.
     pub results: [(&'static str, u64); 5],
-    /// Readings in which a counter was lower than before.
+    /// The number of readings in which a counter was lower than before.
     pub resets: u64,
-    /// How long the most overdue agent has been waiting for its turn.
+    /// The time for which the most overdue agent has been waiting for its turn.
     pub behind: Duration,
 }

@@ -2,21 +2,21 @@ use rsm_proto::v1;
 use rsm_proto::v1::EventKind;
 use rsm_proto::v1::event::Change;
 
-/// A filter of events; the default passes all. Texts are compared in any case of letters.
+/// A filter of events; the default passes all. Texts are compared without regard to case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventFilter {
     kind: Option<EventKind>,
     node: Option<NodeFilter>,
-    /// In small letters.
+    /// The text to find in the cause, in lower case.
     cause: Option<String>,
 }
 
 /// A node, or one of its ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NodeFilter {
-    /// The whole text, in small letters.
+    /// The whole text, in lower case.
     text: String,
-    /// The text before the last colon and the port behind it, where that is a number.
+    /// The text before the last colon, and the port number after it, if there is one.
     port: Option<(String, u32)>,
 }
 
@@ -47,9 +47,9 @@ struct Place<'a> {
 }
 
 impl EventFilter {
-    /// Passes events of `kind`, about nodes with `node` as their GUID or in their description, and
-    /// with `cause` in their cause, reason or message. `node` may end with a colon and the number of
-    /// a port.
+    /// Creates a filter that passes events of `kind`, about nodes with `node` as their GUID or in
+    /// their description, and with `cause` in their cause, reason or message. `node` may end with a
+    /// colon and a port number.
     pub fn new(kind: Option<EventKind>, node: Option<&str>, cause: Option<&str>) -> EventFilter {
         EventFilter {
             kind,
@@ -137,7 +137,7 @@ fn places(change: &Change) -> Vec<Place<'_>> {
     }
 }
 
-/// The texts that say why something changed.
+/// The texts that state the cause of a change.
 fn causes(change: &Change) -> Vec<&str> {
     match change {
         Change::StateChanged(to) => vec![&to.reason],
@@ -153,16 +153,16 @@ fn causes(change: &Change) -> Vec<&str> {
     }
 }
 
-/// Which of the matching events are wanted.
+/// The matching events that are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HistoryOrder {
-    /// The oldest, at most that many.
+    /// The oldest ones, at most this many.
     First(usize),
-    /// The newest, at most that many.
+    /// The newest ones, at most this many.
     Newest(usize),
 }
 
-/// A question to the history. Answers are oldest first in either order.
+/// A query to the history. Answers are oldest first in either order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryQuery {
     /// Only records with a higher number.
@@ -173,9 +173,9 @@ pub struct HistoryQuery {
     pub since_unix_ms: u64,
     /// Only events before this time, in milliseconds since the Unix epoch; 0 for any.
     pub until_unix_ms: u64,
-    /// Only events that it passes.
+    /// Only events that this filter passes.
     pub filter: EventFilter,
-    /// Which of them.
+    /// The matching events that are wanted.
     pub order: HistoryOrder,
 }
 

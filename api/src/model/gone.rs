@@ -2,14 +2,14 @@ use rsm_ids::{Guid, Lid};
 
 use super::PortId;
 
-/// A switch that was there and is missing.
+/// A missing switch that was present before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GoneSwitch {
-    /// Its GUID.
+    /// The GUID of the switch.
     pub guid: Guid,
-    /// Its NodeDescription.
+    /// The NodeDescription of the switch.
     pub description: String,
-    /// The LID that it held; [`Lid::NONE`] where it held none.
+    /// The LID that it held; [`Lid::NONE`] if it held none.
     pub lid: Lid,
     /// Whether hosts were cabled to it.
     pub has_hosts: bool,
@@ -18,8 +18,8 @@ pub struct GoneSwitch {
 /// Missing switches, and the missing cables between switches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GoneSwitches {
-    /// By ascending GUID.
+    /// The missing switches, by ascending GUID.
     pub switches: Vec<GoneSwitch>,
-    /// Each cable once, by its two ends.
+    /// The missing cables, each once, by its two ends.
     pub cables: Vec<[PortId; 2]>,
 }

@@ -12,7 +12,7 @@ pub struct LinkFilter {
     pub between_switches: bool,
     /// Only links in this state.
     pub state: Option<PortState>,
-    /// Only links with this text in the description or node GUID of an end; lower case.
+    /// Only links with this text, in lower case, in the description or node GUID of an end.
     pub end_contains: Option<String>,
     /// Only links that carry less than they should.
     pub slow: bool,

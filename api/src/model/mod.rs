@@ -1,8 +1,8 @@
-//! Questions to a subnet manager in plain Rust: selectors, filters, keys and pages.
+//! Queries to a subnet manager in plain Rust: selectors, filters, keys and pages.
 //!
 //! The server parses requests into these values. The answers are messages of the protocol, which a
 //! [`Subnet`](crate::Subnet) fills from its snapshot; a list has the typed key beside each message
-//! that holds it only as text.
+//! that contains it only as text.
 
 mod alias_guid;
 mod counters;

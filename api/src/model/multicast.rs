@@ -9,9 +9,9 @@ use crate::limits::MAX_SELECTOR_BYTES;
 /// A filter of groups; the default passes all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MulticastGroupFilter {
-    /// Only groups of the partition with this P_Key, with either membership bit.
+    /// Only groups of the partition with this P_Key, whatever its membership bit.
     pub p_key: Option<u16>,
-    /// Only groups that this port takes part in.
+    /// Only groups in which this port takes part.
     pub port: Option<PortId>,
 }
 
@@ -19,13 +19,13 @@ pub struct MulticastGroupFilter {
 /// (`0xc000`, `49152`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GroupSelector {
-    /// By MGID.
+    /// An MGID.
     Mgid(Gid),
-    /// By multicast LID, which several groups may share.
+    /// A multicast LID, which several groups may share.
     Mlid(Lid),
 }
 
-/// The text names no group.
+/// The error of a text that names no group.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseGroupError {
     /// The text is neither an MGID nor a multicast LID.
@@ -36,7 +36,7 @@ pub enum ParseGroupError {
         /// The text, cut to the length of a name.
         text: String,
     },
-    /// The GID is a port's.
+    /// The GID is that of a port.
     #[error("{gid} is the GID of a port: that of a multicast group begins with ff")]
     Unicast {
         /// The GID.
@@ -55,7 +55,7 @@ impl FromStr for GroupSelector {
                 Err(ParseGroupError::Unicast { gid })
             };
         }
-        // A sign is no part of a LID.
+        // A sign is not part of a LID.
         Some(text)
             .filter(|text| !text.starts_with('+'))
             .and_then(|text| text.parse().ok())

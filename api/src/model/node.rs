@@ -5,7 +5,7 @@ use super::NodeKind;
 pub struct NodeFilter {
     /// Only nodes of this kind.
     pub kind: Option<NodeKind>,
-    /// Only nodes whose description contains this text, case as given.
+    /// Only nodes whose description contains this text, in the given case.
     pub description_contains: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 /// A part of a list, all of it from one snapshot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T> {
-    /// The generation of the snapshot that the items come from.
+    /// The generation of the snapshot from which the items come.
     pub generation: u64,
     /// The items, ascending by the key of their kind.
     pub items: Vec<T>,

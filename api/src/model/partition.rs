@@ -4,34 +4,34 @@ use rsm_proto::v1;
 use super::{Membership, Selector};
 use crate::role::Grant;
 
-/// A change of one partition that is made through the API.
+/// A change of one partition through the API.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartitionChange {
-    /// Its P_Key without the membership bit, 0x0001 to 0x7fff.
+    /// The P_Key of the partition without the membership bit, 0x0001 to 0x7fff.
     pub p_key: u16,
     /// The change.
     pub action: PartitionAction,
-    /// The identity that asks for it.
+    /// The identity that requests it.
     pub by: String,
-    /// The rights of that identity: a claim to index 0 ends claims of other partitions that it may
-    /// change, and no others.
+    /// The rights of that identity: a claim to index 0 ends claims of other partitions that the
+    /// identity may change, and no others.
     pub grant: Grant,
-    /// Whether ports may be cut off by it.
+    /// Whether the change may cut ports off.
     pub cut_off: WhenCutOff,
 }
 
 /// The treatment of a request that cuts ports off from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenCutOff {
-    /// It is refused with [`ControlError::CutOff`](crate::ControlError::CutOff), and changes
-    /// nothing.
+    /// The request is refused with [`ControlError::CutOff`](crate::ControlError::CutOff), and
+    /// changes nothing.
     Refuse,
-    /// It is carried out.
+    /// The request is carried out.
     Accept,
 }
 
 impl WhenCutOff {
-    /// The treatment by the field `accept_cut_off` of a request.
+    /// The treatment that the field `accept_cut_off` of a request selects.
     pub fn accepted(accepted: bool) -> WhenCutOff {
         match accepted {
             true => WhenCutOff::Accept,
@@ -43,16 +43,16 @@ impl WhenCutOff {
 /// A change of a partition that is in force.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartitionChanged {
-    /// How many memberships differ from before.
+    /// The number of memberships that have changed.
     pub memberships: u64,
-    /// The ports that it cuts off from others; `None` if there are none.
+    /// The ports that the change cuts off from others; `None` if there are none.
     pub cut_off: Option<v1::PartitionCutOff>,
     /// The convergence that put it into force.
     pub convergence: v1::Convergence,
 }
 
 impl PartitionChanged {
-    /// The ports that the change cut off in a few words, for logs; empty if there are none.
+    /// The ports that the change cut off, in a few words, for logs; empty if there are none.
     pub fn cut_off_in_words(&self) -> String {
         let Some(cut_off) = &self.cut_off else {
             return String::new();
@@ -69,62 +69,62 @@ impl PartitionChanged {
 /// The kinds of changes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PartitionAction {
-    /// Make a partition, with members.
+    /// Creates a partition with members.
     Create {
-        /// Its settings.
+        /// The settings of the partition.
         settings: PartitionSettings,
-        /// Its members.
+        /// The members of the partition.
         members: Vec<WantedMember>,
-        /// The treatment of a partition that is there already.
+        /// The treatment of a partition that exists already.
         existing: ExistingPartition,
     },
-    /// Add members, or change their membership.
+    /// Adds members, or changes their membership.
     Add(Vec<WantedMember>),
-    /// Have these members and no others.
+    /// Makes these the members, and no others.
     Replace(Vec<WantedMember>, EmptyPartition),
-    /// Remove members; those that are none are left out.
+    /// Removes members; names of ports that are no members are ignored.
     Remove(Vec<MemberName>, EmptyPartition),
-    /// Give it other settings.
+    /// Gives the partition other settings.
     Configure(PartitionSettings),
-    /// Remove it with all members.
+    /// Deletes the partition with all members.
     Delete,
-    /// Make the ports of hosts limited members of the default partition, or leave them as the file
-    /// says. The P_Key does not matter.
+    /// Makes the ports of hosts limited members of the default partition, or restores the
+    /// membership in the file. The P_Key is ignored.
     LimitDefault(bool),
 }
 
-/// The treatment of a request for a partition that is there already.
+/// The treatment of a request to create a partition that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExistingPartition {
-    /// It is refused.
+    /// The request is refused.
     Refuse,
-    /// It adds members if the settings are the same, else it is refused.
+    /// The request adds members if the settings are equal, and is refused otherwise.
     Same,
-    /// It adds members; the settings stay.
+    /// The request adds members; the settings stay.
     Extend,
 }
 
 /// The treatment of a partition whose last member leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmptyPartition {
-    /// It stays.
+    /// The partition stays.
     Keep,
-    /// It goes with its last member.
+    /// The partition is deleted with its last member.
     Delete,
 }
 
 /// The settings of a partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartitionSettings {
-    /// Its name; empty for its P_Key in hexadecimal.
+    /// The name of the partition; if empty, the P_Key in hexadecimal is used.
     pub name: String,
     /// Whether the broadcast group of IP over InfiniBand exists even without members.
     pub ipoib: bool,
-    /// Service level of its packets, 0 to 15.
+    /// The service level of its packets, 0 to 15.
     pub service_level: u8,
-    /// MTU of that group in bytes.
+    /// The MTU of that group in bytes.
     pub mtu_bytes: u16,
-    /// Rate of that group in tenths of Gb/s.
+    /// The rate of that group in tenths of Gb/s.
     pub rate_tenth_gbps: u16,
 }
 
@@ -141,25 +141,25 @@ impl Default for PartitionSettings {
     }
 }
 
-/// A membership to be had.
+/// A requested membership.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedMember {
     /// The port, or the ports of a node.
     pub port: MemberName,
-    /// Full, limited or both.
+    /// The membership: full, limited or both.
     pub membership: Membership,
-    /// Whether the key is to be at index 0.
+    /// Whether the P_Key should be at index 0.
     pub index0: bool,
 }
 
-/// The name of a port that is or is to be a member.
+/// The name of a port that is a member or should become one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemberName {
-    /// A port GUID; the port need not be there.
+    /// A port GUID; the port need not be present.
     Guid(Guid),
     /// A present node, for all its end ports, or a present port.
     Present(Selector),
-    /// All end ports of the hosts with this name, whole or up to the first blank of their
-    /// description.
+    /// All end ports of the hosts with this name: the whole description, or the part before its
+    /// first blank.
     Host(String),
 }

@@ -5,7 +5,8 @@ use rsm_proto::v1;
 
 use super::{Keyed, NodeKind, PortState};
 
-/// The identity of a port: its node, and its number there. Orders by GUID, then by number.
+/// The identity of a port: its node, and its number there. Ports are ordered by GUID, then by
+/// number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId {
     /// The GUID of the node.

@@ -18,21 +18,21 @@ use crate::limits::MAX_SELECTOR_BYTES;
 /// | `LEAF-03`, `host-03` | the same in any case of letters, or the one node with that text in its description |
 /// | `guid:11`, `lid:11`, `gid:::11`, `name:11` | the form of the prefix, where the text alone would mean another |
 ///
-/// A description may itself contain colons, so the lookup tries `rack:7` as a whole first.
+/// A description may itself contain colons, so the lookup first tries `rack:7` as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Selector {
-    /// By the GUID of a node or port.
+    /// The GUID of a node or port.
     Guid {
         /// The GUID.
         guid: Guid,
-        /// The port of the node, where one is named.
+        /// The port of the node, if one is named.
         port: Option<PortNum>,
     },
-    /// By a LID that the port answers to.
+    /// A LID to which the port answers.
     Lid(Lid),
-    /// By the GID of a port.
+    /// The GID of a port.
     Gid(Gid),
-    /// By the NodeDescription, whole, by a switch's name in it or by a unique part of it, with or
+    /// The NodeDescription: the whole text, a switch's name in it or a unique part of it, with or
     /// without `:port` at its end.
     Description(String),
 }
@@ -43,7 +43,7 @@ impl Selector {
         Selector::Guid { guid, port: None }
     }
 
-    /// Splits a description that ends in `:` and a number from 0 to 254 into the text before and
+    /// Splits a description that ends in `:` and a number from 0 to 254 into the text before it and
     /// the number.
     pub fn split_port(description: &str) -> Option<(&str, PortNum)> {
         let (name, digits) = description.rsplit_once(':')?;
@@ -54,7 +54,7 @@ impl Selector {
     }
 }
 
-/// Ports are numbered 0 to 254 (IBA 14.2.5.3); signs and blanks are no part of a number.
+/// Parses a port number, 0 to 254 (IBA 14.2.5.3); signs and blanks are not part of a number.
 fn parse_port(digits: &str) -> Option<PortNum> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -84,7 +84,7 @@ fn parse_guid(text: &str) -> Option<Selector> {
     Some(Selector::Guid { guid, port })
 }
 
-/// The text names nothing.
+/// The error of a text that is no name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseSelectorError {
     /// The text is empty.
@@ -97,10 +97,10 @@ pub enum ParseSelectorError {
         "a name of {bytes} bytes is too long: a node description has at most 64, and {MAX_SELECTOR_BYTES} are read"
     )]
     TooLong {
-        /// Its length in bytes.
+        /// The length of the text in bytes.
         bytes: usize,
     },
-    /// The text after a prefix does not have the form of the prefix.
+    /// The text after a prefix does not have the form that the prefix requires.
     #[error("`{text}` is not a {expected}")]
     Malformed {
         /// The text.
@@ -170,7 +170,7 @@ impl fmt::Display for Selector {
             } => write!(f, "{guid}:{port}"),
             Selector::Lid(lid) => write!(f, "{lid}"),
             Selector::Gid(gid) => write!(f, "{gid}"),
-            // A description that parses as another form needs its prefix for the round trip.
+            // A description that could be read as another form needs its prefix for the round trip.
             Selector::Description(text) => match text.parse::<Selector>() {
                 Ok(Selector::Description(same)) if same == *text => f.write_str(text),
                 _ => write!(f, "name:{text}"),

@@ -2,14 +2,14 @@ use rsm_ids::Gid;
 
 use super::PortId;
 
-/// The key of a service, in the order of lists (IBA 15.2.5.14).
+/// The key of a service, by which lists are sorted (IBA 15.2.5.14).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceKey {
-    /// Its ServiceID.
+    /// The ServiceID.
     pub id: u64,
-    /// The GID of the port that offers it, or of a multicast group.
+    /// The GID of the port that offers the service, or of a multicast group.
     pub gid: Gid,
-    /// The P_Key for packets to it; 0 for any.
+    /// The P_Key for packets to the service; 0 for any.
     pub p_key: u16,
 }
 

@@ -1,10 +1,10 @@
 use super::PortId;
 
-/// The key of a virtual port, in the order of lists.
+/// The key of a virtual port, by which lists are sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VirtualPortId {
     /// The port of the host.
     pub port: PortId,
-    /// The index there.
+    /// The index of the virtual port there.
     pub index: u16,
 }

@@ -1,4 +1,4 @@
-//! Requests of operators, noted with their origin and outcome.
+//! Records operators' requests with their origin and outcome.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use tonic::{Extensions, Status};
 use crate::access::{Caller, Peer};
 use crate::traits::ActionLog;
 
-/// Where requests that change something are noted.
+/// Records requests that change something.
 #[derive(Clone)]
 pub(super) struct Acts {
     log: Option<Arc<dyn ActionLog>>,
 }
 
 impl Acts {
-    /// Notes requests in `log`; without one nothing is noted.
+    /// Records requests in `log`; without a log nothing is recorded.
     pub(super) fn new(log: Option<Arc<dyn ActionLog>>) -> Acts {
         Acts { log }
     }
 
-    /// Begins a request, `action` on `detail`. The note is made when it ends, or when the client
-    /// leaves before.
+    /// Begins a request, `action` on `detail`. It is recorded when it ends, or when the client
+    /// disconnects before.
     pub(super) fn begin(&self, from: &Extensions, action: &str, detail: String) -> Act {
         Act {
             log: self.log.clone(),
@@ -51,7 +51,7 @@ impl Act {
         self
     }
 
-    /// Adds what the request did, if anything, to what it was.
+    /// Adds to the record what the request did, if anything.
     pub(super) fn add(&mut self, text: &str) {
         if !text.is_empty() {
             self.note.detail = format!("{}: {text}", self.note.detail);

@@ -13,7 +13,7 @@ use crate::limits::MAX_CONVERGENCES;
 use crate::model::{EventFilter, HistoryOrder, HistoryQuery, Keyed, Page};
 use crate::traits::{Control, History, Subnet};
 
-/// Past convergences, and new sweeps.
+/// Serves past convergences, and new sweeps.
 #[derive(Clone)]
 pub(super) struct Convergences {
     pub(super) subnet: Arc<dyn Subnet>,
@@ -26,7 +26,7 @@ pub(super) struct Convergences {
 type Numbered = Keyed<u64, v1::Convergence>;
 
 impl Convergences {
-    /// The wanted convergences of this run that the subnet manager keeps in memory.
+    /// The requested convergences of this run that the subnet manager keeps in memory.
     fn in_memory(&self, query: &HistoryQuery) -> Vec<Numbered> {
         let kept = self.subnet.convergences(MAX_CONVERGENCES).items.into_iter();
         let mut wanted: Vec<Numbered> = kept
@@ -97,7 +97,7 @@ impl ConvergenceService for Convergences {
         let node = text_filter("node", request.node)?;
         let after = listing.after().unwrap_or(0);
         let query = HistoryQuery {
-            // The newest ones are counted before pages are.
+            // The newest convergences are selected before pages are cut.
             after: if newest.is_some() { 0 } else { after },
             before: 0,
             since_unix_ms,

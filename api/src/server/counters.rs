@@ -14,14 +14,15 @@ use crate::limits::{DEFAULT_TOP_EVERY, DEFAULT_TOP_PORTS, MAX_TOP_PORTS, MAX_WAT
 use crate::model::{PortOrder, Selector};
 use crate::traits::CountersQueries;
 
-/// Messages made ahead of the connection's flow control: a later one replaces an earlier one.
+/// The number of messages made ahead of the connection's flow control: a later one replaces an
+/// earlier one.
 const AHEAD: usize = 1;
 
-/// The performance counters of ports.
+/// Serves the performance counters of ports.
 #[derive(Clone)]
 pub(super) struct Counters {
     pub(super) counters: Option<Arc<dyn CountersQueries>>,
-    /// Free places for watchers.
+    /// The permits for watchers.
     pub(super) places: Arc<Semaphore>,
     /// Becomes true when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
@@ -35,7 +36,7 @@ impl Counters {
     }
 }
 
-/// A question for the ports that come first.
+/// A query for the ports that rank first.
 #[derive(Clone)]
 struct Top {
     counters: Arc<dyn CountersQueries>,
@@ -61,7 +62,7 @@ impl Top {
         })
     }
 
-    /// Looks at every port, on a thread that may take its time.
+    /// Examines every port, on a thread for blocking work.
     async fn answer(&self) -> Result<v1::GetTopPortsResponse, Status> {
         let top = self.clone();
         let looked = tokio::task::spawn_blocking(move || {
@@ -80,7 +81,7 @@ fn part(text: &str) -> Result<Option<Selector>, Status> {
     }
 }
 
-/// The time between two messages that a request asks for.
+/// The interval between two messages that a request asks for.
 fn interval(request: &v1::WatchTopPortsRequest) -> Result<Duration, Status> {
     let interval = match request.interval_ms {
         0 => return Ok(DEFAULT_TOP_EVERY),
@@ -101,7 +102,7 @@ fn interval(request: &v1::WatchTopPortsRequest) -> Result<Duration, Status> {
 /// The stream of one client.
 type TopStream = ReceiverStream<Result<v1::WatchTopPortsResponse, Status>>;
 
-/// Answers `top` again and again for a client that holds the permit `place` of a watcher.
+/// Answers `top` repeatedly for a client that holds the permit `place` of a watcher.
 fn follow(
     top: Top,
     every: Duration,
@@ -114,7 +115,7 @@ fn follow(
         tokio::select! {
             () = answer_again(&top, every, &sender) => {}
             _stopping = stopping.wait_for(|stopping| *stopping) => {
-                // A client that does not read is not waited for: its stream just ends.
+                // The server does not wait for a client that does not read: its stream just ends.
                 drop(sender.try_send(Err(Status::unavailable("the subnet manager is stopping"))));
             }
             () = sender.closed() => {}
@@ -123,7 +124,7 @@ fn follow(
     ReceiverStream::new(stream)
 }
 
-/// Ends with the first refusal, or when the client has ended the stream.
+/// Sends answers; ends with the first refusal, or when the client has ended the stream.
 async fn answer_again(
     top: &Top,
     every: Duration,
@@ -133,7 +134,7 @@ async fn answer_again(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        // A slow client gets no answer older than it has room for.
+        // Reserving room first keeps a slow client from getting an outdated answer.
         let Ok(room) = sender.reserve().await else {
             return;
         };

@@ -9,7 +9,7 @@ use super::request::past;
 use crate::model::Page;
 use crate::traits::{History, Subnet};
 
-/// Differences from an earlier time.
+/// Serves differences from an earlier time.
 #[derive(Clone)]
 pub(super) struct Differences {
     pub(super) subnet: Arc<dyn Subnet>,
@@ -30,7 +30,7 @@ impl DifferenceService for Differences {
         })?;
         let at = past("at_unix_ms", request.at_unix_ms)?;
         let all = history.differences(at).await?;
-        // The key of a difference is its place in the list, counted from 1.
+        // The key of a difference is its position in the list, counted from 1.
         let after = listing.after().unwrap_or(0);
         let skipped = usize::try_from(after).unwrap_or(usize::MAX);
         let items: Vec<_> = all

@@ -14,11 +14,12 @@ use super::request::{
 use crate::model::{FindingFilter, LinkFilter, NodeFilter, NodeKind, PortFilter};
 use crate::traits::Subnet;
 
-/// Reading the subnet.
+/// Serves queries about the subnet.
 #[derive(Clone)]
 pub(super) struct Fabric {
     pub(super) subnet: Arc<dyn Subnet>,
-    /// Of the Unix socket, and over TCP; none where requests come through neither.
+    /// The connections of the Unix socket, and those over TCP; `None` if requests come through
+    /// neither.
     pub(super) connections: Option<[Arc<Connections>; 2]>,
 }
 

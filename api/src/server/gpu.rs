@@ -18,14 +18,14 @@ use crate::gpu::{GpuImportError, GpuSubject, Gpus, InventoryDigest};
 use crate::limits::{MAX_FILE_READERS, MAX_WATCHERS};
 use crate::traits::Subnet;
 
-/// Inventories of GPU hosts, joined with the fabric.
+/// Serves inventories of GPU hosts, joined with the fabric.
 #[derive(Clone)]
 pub(super) struct GpuHints {
     pub(super) gpus: Option<Arc<dyn Gpus>>,
     pub(super) subnet: Arc<dyn Subnet>,
-    /// Free places for watchers.
+    /// The permits for watchers.
     pub(super) places: Arc<Semaphore>,
-    /// Free places for readers of files.
+    /// The permits for readers of files.
     pub(super) readers: Arc<Semaphore>,
     /// Becomes true when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
@@ -43,14 +43,14 @@ impl GpuHints {
         })
     }
 
-    /// Does work that may take a while, on a thread for blocking work.
+    /// Runs work that may take long, on a thread for blocking work.
     pub(super) async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Gpus) -> Result<T, Status> + Send + 'static,
     ) -> Answer<T> {
         let gpus = self.gpus()?;
         let done = tokio::task::spawn_blocking(move || work(&*gpus)).await;
-        // After a panic of the work, the client gets INTERNAL.
+        // If the work panics, the client gets INTERNAL.
         let done = done.map_err(|error| Status::internal(error.to_string()))?;
         done.map(Response::new)
     }

@@ -1,4 +1,4 @@
-//! Files for other programs, whole and in pieces.
+//! Exports files for other programs, whole or in pieces.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tonic::Status;
 use super::gpu::invalid;
 use crate::limits::{FILE_PIECE_BYTES, FILE_PIECE_PAUSE, MAX_WHOLE_FILE_BYTES};
 
-/// The pieces of a file.
+/// The stream of a file's pieces.
 pub(super) type FileStream =
     Pin<Box<dyn Stream<Item = Result<v1::ExportGpuFilePiecesResponse, Status>> + Send>>;
 
@@ -35,7 +35,7 @@ fn exporter(request: &v1::ExportGpuFileRequest) -> Result<&'static Exporter, Sta
 /// The text of the file that a request names.
 ///
 /// # Errors
-/// A field that cannot be, or hosts or fabric lack what the format needs.
+/// A field has an invalid value, or hosts or fabric lack data that the format needs.
 pub(super) fn export(
     analysis: &Analysis,
     request: v1::ExportGpuFileRequest,
@@ -65,7 +65,7 @@ pub(super) fn export(
         .map_err(|error| Status::failed_precondition(error.to_string()))
 }
 
-/// The same analysis with a service level that files pin.
+/// The analysis with a service level that files pin.
 fn with_level(analysis: &Analysis, sl: u32) -> Result<Analysis, Status> {
     let level = u8::try_from(sl).ok().filter(|sl| *sl < 16);
     let level = level.ok_or_else(|| invalid(format!("sl: {sl} is none, expected 0 to 15")))?;
@@ -77,7 +77,7 @@ fn with_level(analysis: &Analysis, sl: u32) -> Result<Analysis, Status> {
 /// A file as one answer.
 ///
 /// # Errors
-/// It has more than [`MAX_WHOLE_FILE_BYTES`].
+/// The file has more than [`MAX_WHOLE_FILE_BYTES`].
 pub(super) fn whole(file: v1::ExportGpuFileResponse) -> Result<v1::ExportGpuFileResponse, Status> {
     match file.content.len() {
         0..=MAX_WHOLE_FILE_BYTES => Ok(file),
@@ -88,8 +88,8 @@ pub(super) fn whole(file: v1::ExportGpuFileResponse) -> Result<v1::ExportGpuFile
 }
 
 /// A file in pieces, for a reader that holds the permit `place`; an empty file is one piece. The
-/// stream ends with an error where the reader takes no piece for [`FILE_PIECE_PAUSE`], or the
-/// server stops.
+/// stream ends with an error if the reader takes no piece for [`FILE_PIECE_PAUSE`], or the server
+/// stops.
 pub(super) fn pieces(
     file: v1::ExportGpuFileResponse,
     mut stopping: watch::Receiver<bool>,

@@ -1,4 +1,4 @@
-//! Imports of inventories: one, or many at once.
+//! Imports inventories, one or many at once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::access::{Caller, Need};
 use crate::gpu::GpuImport;
 use crate::limits::{BULK_IMPORT_PAUSE, MAX_BULK_IMPORT_BYTES, MAX_STATUS_NAMES};
 
-/// An inventory from a file; errors name the host.
+/// Reads an inventory from a file; errors name the host.
 fn read(host: String, number: i32, content: &[u8]) -> Result<GpuImport, Status> {
     let format = format(number)?;
     let inventory = import(format, content).map_err(|error| {
@@ -28,7 +28,7 @@ fn read(host: String, number: i32, content: &[u8]) -> Result<GpuImport, Status> 
     })
 }
 
-/// A panic of the work, which the client gets as INTERNAL.
+/// The status INTERNAL, for a panic of the work.
 fn internal(error: tokio::task::JoinError) -> Status {
     Status::internal(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! GPU hosts, hints and job plans as messages.
+//! Converts GPU hosts, hints and job plans to messages.
 
 use rsm_gdr::findings::{GpuFinding, GpuFindingKind, GpuSeverity, PortName};
 use rsm_gdr::hints::GpuHint;
@@ -20,7 +20,7 @@ pub(super) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
         machine: inventory.machine.clone().unwrap_or_default(),
         source: inventory.source.name().to_owned(),
         own: host.origin == HostOrigin::Own,
-        // Bounded by MAX_GPUS and MAX_HCA_PORTS.
+        // The numbers are bounded by MAX_GPUS and MAX_HCA_PORTS.
         gpus: inventory.gpus.len() as u32,
         compute_ports: host.compute_slots().count() as u32,
         unit: analysis.rails.unit_of[place],
@@ -28,7 +28,7 @@ pub(super) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
     }
 }
 
-/// A host by its name, which may have findings and no inventory.
+/// A host by its name, which may have findings without an inventory.
 pub(super) fn named(analysis: &Analysis, name: &str) -> v1::GpuHost {
     match analysis.place(name) {
         Some(place) => host(analysis, place),
@@ -40,7 +40,7 @@ pub(super) fn named(analysis: &Analysis, name: &str) -> v1::GpuHost {
     }
 }
 
-/// Coverage and ages of inventories now. May take as long as an analysis.
+/// The coverage and the ages of inventories at present. May take as long as an analysis.
 pub fn current_status(gpus: &dyn Gpus) -> v1::GetGpuStatusResponse {
     status(&gpus.analysis(), gpus.ages())
 }
@@ -63,7 +63,7 @@ fn status(analysis: &Analysis, ages: GpuAges) -> v1::GetGpuStatusResponse {
     let own = analysis.hosts.iter().filter(own).count();
     let oldest = ages.ages.last();
     v1::GetGpuStatusResponse {
-        // Fewer hosts than LIDs.
+        // There are fewer hosts than LIDs.
         own: own as u32,
         machine_type: (all - own) as u32,
         without: without.sum::<usize>() as u32,
@@ -93,10 +93,10 @@ fn findings(analysis: &Analysis, host: &str) -> Vec<v1::GpuFinding> {
     findings.map(|one| finding(one, host)).collect()
 }
 
-/// A finding as `host` has it, which may be any of its hosts.
+/// A finding from the view of `host`, which may be any of its hosts.
 fn finding(finding: &GpuFinding, host: &str) -> v1::GpuFinding {
     let port = |port: &PortName| match port.host == finding.host {
-        // Hosts with the same fault have it at ports of the same names.
+        // Hosts with the same fault have it at ports with equal names.
         true => format!("{host} {}", port.device),
         false => port.to_string(),
     };
@@ -114,7 +114,7 @@ fn finding(finding: &GpuFinding, host: &str) -> v1::GpuFinding {
         advice: finding.kind.advice().to_owned(),
         effect: finding.kind.effect().to_owned(),
         first_host: finding.host.clone(),
-        // Fewer hosts than LIDs.
+        // There are fewer hosts than LIDs.
         hosts: finding.hosts().count() as u32,
     }
 }
@@ -141,7 +141,7 @@ pub(super) fn hints(analysis: &Analysis, place: usize) -> Vec<v1::GpuHint> {
     analysis.hints[place].iter().map(hint).collect()
 }
 
-/// A pair; `relay` is the index of the GPU that relays.
+/// A pair of GPUs; `relay` is the index of the GPU that relays.
 pub(super) fn pair(hint: &PairHint, relay: Option<u16>) -> v1::GetGpuPairResponse {
     let end = |end: &PairEnd| v1::GpuEndpoint {
         device: end.device.clone(),

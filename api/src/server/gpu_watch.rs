@@ -1,4 +1,4 @@
-//! Changes of GPU hosts, as a stream.
+//! Streams changes of GPU hosts.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::gpu_messages;
 use crate::gpu::Gpus;
 use crate::traits::Subnet;
 
-/// Messages made ahead of the connection's flow control: each holds all changes since the one
-/// before.
+/// The number of messages made ahead of the connection's flow control: each contains all changes
+/// since the previous one.
 const AHEAD: usize = 1;
 
 /// The stream of one client.
@@ -31,7 +31,7 @@ pub(super) struct Source {
 pub(super) fn follow(source: Source, place: OwnedSemaphorePermit) -> GpuStream {
     let (sender, stream) = mpsc::channel(AHEAD);
     let mut stopping = source.stopping.clone();
-    // Subscribe before the first read, so that no change is lost between the two.
+    // The watcher subscribes before the first read, so that no change is lost between the two.
     let watcher = Watcher {
         inventories: source.gpus.changes(),
         events: source.subnet.subscribe(),
@@ -48,7 +48,7 @@ pub(super) fn follow(source: Source, place: OwnedSemaphorePermit) -> GpuStream {
                 }
             }
             _stopping = stopping.wait_for(|stopping| *stopping) => {
-                // Do not wait for a client that does not read: its stream just ends.
+                // The server does not wait for a client that does not read: its stream just ends.
                 drop(sender.try_send(Err(Status::unavailable("the subnet manager is stopping"))));
             }
         }
@@ -56,11 +56,11 @@ pub(super) fn follow(source: Source, place: OwnedSemaphorePermit) -> GpuStream {
     ReceiverStream::new(stream)
 }
 
-/// Why the stream ends.
+/// The reason why the stream ends.
 enum Ended {
     /// The client has ended the stream.
     Gone,
-    /// The server cannot go on.
+    /// The server cannot continue.
     Stopped(Status),
 }
 
@@ -69,7 +69,7 @@ struct Watcher {
     inventories: watch::Receiver<u64>,
     events: broadcast::Receiver<Arc<v1::Event>>,
     sender: mpsc::Sender<Result<v1::WatchGpuHostsResponse, Status>>,
-    /// The analysis of the last message.
+    /// The analysis of the last message, if one was sent.
     told: Option<Arc<Analysis>>,
 }
 
@@ -84,7 +84,7 @@ impl Watcher {
                     if let Err(broadcast::error::RecvError::Closed) = event {
                         return Err(stopped());
                     }
-                    // One message covers all events up to now, also lost ones.
+                    // One message covers all events up to now, including lost ones.
                     while !matches!(
                         self.events.try_recv(),
                         Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed)
@@ -95,7 +95,7 @@ impl Watcher {
         }
     }
 
-    /// Sends the changes since the message before, if there are any.
+    /// Sends the changes since the last message, if there are any.
     async fn tell(&mut self) -> Result<(), Ended> {
         let (gpus, told) = (self.gpus.clone(), self.told.clone());
         let news = tokio::task::spawn_blocking(move || {
@@ -124,7 +124,7 @@ fn generation(analysis: &Analysis) -> u64 {
         .map_or(0, |fabric| fabric.generation)
 }
 
-/// The message from `before` to `now`; none where even the generation is the same.
+/// The message that leads from `before` to `now`; `None` if even the generation is equal.
 fn news(before: Option<&Analysis>, now: &Analysis) -> Option<v1::WatchGpuHostsResponse> {
     let told = |analysis: &Analysis, place: usize| {
         (
@@ -158,7 +158,7 @@ fn news(before: Option<&Analysis>, now: &Analysis) -> Option<v1::WatchGpuHostsRe
         generation: generation(now),
         hosts,
         gone,
-        // Bounded: each finding concerns a port or GPU of a bounded number of hosts.
+        // The number is bounded: each finding concerns a port or GPU of a bounded number of hosts.
         findings: now.findings.len() as u32,
     })
 }

@@ -1,5 +1,5 @@
-//! Incoming connections, with a limit, so that clients cannot take the descriptors that the rest of
-//! the process needs.
+//! Accepts connections up to a limit, so that clients cannot use up the descriptors that the rest
+//! of the process needs.
 
 use std::io;
 use std::pin::Pin;
@@ -21,14 +21,14 @@ use tonic::transport::server::Connected;
 use crate::access::tls::{ServerTls, explain};
 use crate::access::{Certificate, Gate, Peer};
 
-/// The pause after a failed accept. The system is out of some resource then, most often
-/// descriptors, and the connection still waits.
+/// The pause after a failed accept: the system lacks some resource, usually descriptors, and the
+/// connection still waits.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// The least interval of log lines about refusals; each has their number.
+/// The minimum interval of log lines about refusals; each has their number.
 const SAID_EVERY: Duration = Duration::from_secs(10);
 
-/// How long a client may take for the handshake of TLS.
+/// The maximum time for a client's TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The name of a handshake in the audit log, in place of a call.
@@ -44,7 +44,7 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// At most `limit` at once.
+    /// Creates the count of a listener with at most `limit` open connections.
     pub(super) fn new(name: &'static str, limit: usize) -> Arc<Connections> {
         let limit = limit.min(Semaphore::MAX_PERMITS);
         Arc::new(Connections {
@@ -60,22 +60,22 @@ impl Connections {
         self.limit
     }
 
-    /// Open connections.
+    /// The number of open connections.
     pub(super) fn open(&self) -> usize {
         self.limit - self.places.available_permits()
     }
 
-    /// Connections beyond the limit, closed at once, since the start.
+    /// The number of connections beyond the limit, closed at once, since the start.
     pub(super) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 }
 
-/// A listener, and how it treats its connections.
+/// A listener, and the treatment of its connections.
 pub(super) enum Listener {
-    /// On a Unix socket.
+    /// A listener on a Unix socket.
     Unix(UnixListener),
-    /// On a TCP address; with TLS if so configured.
+    /// A listener on a TCP address, with TLS if configured.
     Tcp(TcpListener, Option<Arc<ServerTls>>),
 }
 
@@ -89,7 +89,8 @@ impl Listener {
             }
             Listener::Tcp(listener, _) => {
                 let (stream, address) = listener.accept().await?;
-                // Clients wait for short answers. A stream for which this fails works, only slower.
+                // Clients wait for short answers. If the option cannot be set, the stream is only
+                // slower.
                 let _ = stream.set_nodelay(true);
                 Ok((Stream::Tcp(stream), Peer::Tcp { address }))
             }
@@ -104,7 +105,7 @@ impl Listener {
     }
 }
 
-/// The process at the other end of a Unix socket, by the kernel's word.
+/// The process at the other end of a Unix socket, as the kernel identifies it.
 fn unix_peer(stream: &UnixStream) -> Peer {
     let Ok(credentials) = stream.peer_cred() else {
         return Peer::Unknown;
@@ -119,8 +120,8 @@ fn unix_peer(stream: &UnixStream) -> Peer {
     }
 }
 
-/// The supplementary groups of a process, as far as it still runs for this user: the kernel hands
-/// over the primary group only.
+/// The supplementary groups of a process, if it still runs for this user: the kernel only gives the
+/// primary group of the peer.
 fn further_groups(pid: i32, uid: u32) -> Vec<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let numbers = |name: &str| -> Vec<u32> {
@@ -128,8 +129,8 @@ fn further_groups(pid: i32, uid: u32) -> Vec<u32> {
         let words = line.into_iter().flat_map(str::split_whitespace);
         words.filter_map(|word| word.parse().ok()).collect()
     };
-    // Real, effective, saved and file system user: a number that another process has taken over
-    // since belongs to another user.
+    // The line has the real, effective, saved and file system user. A process ID that has been
+    // reused since belongs to another user.
     let users = numbers("Uid:");
     if users.is_empty() || users.iter().any(|&user| user != uid) {
         return Vec::new();
@@ -137,8 +138,8 @@ fn further_groups(pid: i32, uid: u32) -> Vec<u32> {
     numbers("Groups:")
 }
 
-/// The connections of `listener` from now on, until the stream is dropped. Unlike tonic's own
-/// streams it survives a temporary lack of descriptors.
+/// Accepts connections of `listener` until the stream is dropped. Unlike tonic's own streams it
+/// survives a temporary lack of descriptors.
 pub(super) fn incoming(
     listener: Listener,
     connections: Arc<Connections>,
@@ -184,7 +185,7 @@ async fn accept_all(
             _place: place,
         };
         if let Some(tls) = listener.tls() {
-            // A task of its own, so that a slow client keeps no other one waiting.
+            // A task of its own keeps a slow client from delaying others.
             tokio::spawn(secured(counted, tls.clone(), gate.clone(), sender.clone()));
         } else if sender.send(Ok(counted)).await.is_err() {
             return;
@@ -192,7 +193,7 @@ async fn accept_all(
     }
 }
 
-/// Hands a connection on after its handshake, or refuses it with an entry in the audit log.
+/// Passes a connection on after its handshake, or refuses it with an entry in the audit log.
 async fn secured(
     counted: Counted,
     tls: Arc<ServerTls>,
@@ -203,7 +204,7 @@ async fn secured(
     let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake(counted, &tls)).await;
     let reason = match handshake {
         Ok(Ok(counted)) => {
-            // The server has stopped if no receiver is left.
+            // If no receiver is left, the server has stopped.
             drop(sender.send(Ok(counted)).await);
             return;
         }
@@ -287,7 +288,7 @@ macro_rules! each {
     };
 }
 
-/// A connection with its share of the limit, and its other end.
+/// A connection that counts towards the limit, and its other end.
 pub(super) struct Counted {
     stream: Stream,
     peer: Peer,

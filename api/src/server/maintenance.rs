@@ -11,7 +11,7 @@ use crate::limits::MAX_PARTS_PER_REQUEST;
 use crate::model::{DrainQuestion, Selector};
 use crate::traits::{Control, Subnet};
 
-/// Parts that routes go around.
+/// Serves drains: parts around which routes go.
 #[derive(Clone)]
 pub(super) struct Maintenance {
     pub(super) subnet: Arc<dyn Subnet>,
@@ -19,7 +19,7 @@ pub(super) struct Maintenance {
     pub(super) acts: Acts,
 }
 
-/// The names in a request, at least one.
+/// The names in a request, of which there must be at least one.
 fn parts(names: &[String]) -> Result<Vec<Selector>, Status> {
     if names.is_empty() || names.len() > MAX_PARTS_PER_REQUEST {
         return Err(Status::invalid_argument(format!(

@@ -1,4 +1,4 @@
-//! The gRPC server: a Unix socket and a TCP address, with a guard before the services of both.
+//! The gRPC server: a Unix socket and a TCP address, with a guard in front of the services of both.
 
 mod acts;
 mod convergence;
@@ -68,50 +68,50 @@ use acts::Acts;
 use incoming::{Connections, Listener, incoming};
 use socket::Socket;
 
-/// The interval of keepalive pings on a quiet connection, so that a watcher whose machine is gone
-/// gives its place back.
+/// The interval of keepalive pings on a quiet connection, so that a watcher whose machine has gone
+/// frees its permit.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How long the client may take to answer a ping.
+/// The maximum time for the client to answer a ping.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The parts of a subnet manager that the server serves.
 #[derive(Clone)]
 pub struct Backend {
-    /// Reading.
+    /// The queries about the subnet.
     pub subnet: Arc<dyn Subnet>,
-    /// Acting.
+    /// The actions on the subnet.
     pub control: Arc<dyn Control>,
-    /// Measuring routes.
+    /// The measurement of routes.
     pub routing: Arc<dyn RoutingQueries>,
-    /// The SA, where a subnet is managed.
+    /// The SA; `None` if no subnet is managed.
     pub sa: Option<Arc<dyn SaQueries>>,
-    /// The performance counters, where a subnet is managed.
+    /// The performance counters; `None` if no subnet is managed.
     pub counters: Option<Arc<dyn CountersQueries>>,
-    /// Acting on the fabric itself, where it is simulated.
+    /// The actions on the fabric itself; `None` unless it is simulated.
     pub simulation: Option<Arc<dyn Simulation>>,
-    /// Inventories of GPU hosts; a server that manages no subnet keeps none.
+    /// The inventories of GPU hosts; `None` for a server that manages no subnet.
     pub gpus: Option<Arc<dyn Gpus>>,
-    /// The history on the disk, where one is kept.
+    /// The history on the disk; `None` if none is kept.
     pub history: Option<Arc<dyn History>>,
-    /// Takes notes of operators' requests.
+    /// The log of operators' requests, if there is one.
     pub actions: Option<Arc<dyn ActionLog>>,
 }
 
 /// The listeners of the server. At least one of socket and address should be given.
 #[derive(Debug, Clone, Default)]
 pub struct Listen {
-    /// The Unix socket, for its owner and group (mode 0660).
+    /// The path of the Unix socket, which its owner and group may use (mode 0660).
     pub socket: Option<PathBuf>,
     /// The TCP address.
     pub tcp: Option<SocketAddr>,
-    /// Serve everything over TCP as well.
+    /// Whether everything is served over TCP as well.
     pub insecure_admin: bool,
-    /// The TLS of the TCP address; `None`: it serves without TLS.
+    /// The TLS settings of the TCP address; `None` to serve without TLS.
     pub tls: Option<Arc<ServerTls>>,
 }
 
-/// Why the server could not start, or failed.
+/// The reason why the server could not start, or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The Unix socket could not be bound.
@@ -126,7 +126,7 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
-    /// The server's own descriptors do not fit together.
+    /// The server's own protocol descriptors do not fit together.
     #[error("cannot set up server reflection")]
     Reflection(#[source] tonic_reflection::server::Error),
     /// A listener failed while the server ran.
@@ -134,7 +134,7 @@ pub enum ServeError {
     Transport(#[source] tonic::transport::Error),
 }
 
-/// A server that is bound and does not serve yet.
+/// A server that is bound but does not serve yet.
 #[derive(Debug)]
 pub struct Server {
     unix: Option<(Socket, UnixListener)>,
@@ -148,7 +148,7 @@ impl Server {
     /// Binds socket and address. Replaces a socket that a dead server left behind.
     ///
     /// # Errors
-    /// A server answers there already, the name belongs to another file, or the system refuses.
+    /// A server answers there already, the path belongs to another file, or the system refuses.
     pub async fn bind(listen: Listen) -> Result<Server, ServeError> {
         let unix = match &listen.socket {
             Some(path) => Some(Socket::bind(path).map_err(ServeError::Socket)?),
@@ -176,26 +176,26 @@ impl Server {
         })
     }
 
-    /// Sets the limits of open connections; the server closes connections beyond them. The default
-    /// is [`ConnectionLimits::MOST`].
+    /// Sets the limits of open connections, beyond which the server closes new ones. The default is
+    /// [`ConnectionLimits::MOST`].
     #[must_use]
     pub fn with_limits(self, limits: ConnectionLimits) -> Server {
         Server { limits, ..self }
     }
 
     /// Sets the gate that decides on requests. The default grants everything at the Unix socket,
-    /// and reading over TCP unless [`Listen::insecure_admin`] is set.
+    /// and over TCP only reading unless [`Listen::insecure_admin`] is set.
     #[must_use]
     pub fn with_gate(self, gate: Arc<Gate>) -> Server {
         Server { gate, ..self }
     }
 
-    /// The bound socket.
+    /// The path of the bound socket, if there is one.
     pub fn socket(&self) -> Option<&Path> {
         self.unix.as_ref().map(|(socket, _)| socket.path())
     }
 
-    /// The bound TCP address, with the port that the system chose for 0.
+    /// The bound TCP address, with the port that the system chose for port 0.
     pub fn tcp(&self) -> Option<SocketAddr> {
         self.tcp.as_ref().map(|&(address, _)| address)
     }
@@ -205,8 +205,8 @@ impl Server {
         self.tls.is_some()
     }
 
-    /// Serves until `shutdown` is done, then lets open requests end, at most for
-    /// [`SHUTDOWN_GRACE`]. Watch streams end at once.
+    /// Serves until `shutdown` is done, then lets open requests end for at most [`SHUTDOWN_GRACE`].
+    /// Watch streams end at once.
     ///
     /// # Errors
     /// A listener failed.
@@ -238,13 +238,13 @@ impl Server {
         let stopped = || {
             let mut stopping = stopping.clone();
             async move {
-                // An error means that the sender is gone: the server stops then, too.
+                // An error means that the sender has been dropped: the server stops then, too.
                 drop(stopping.wait_for(|stopping| *stopping).await);
             }
         };
 
         let mut listeners = JoinSet::new();
-        // Kept until the end, because its drop removes the file.
+        // The socket is kept until the end, because dropping it removes the file.
         let _socket = match self.unix {
             Some((socket, listener)) => {
                 let listener = Listener::Unix(listener);
@@ -293,7 +293,7 @@ impl Server {
 /// Binds and serves in one step: [`Server::bind`], then [`Server::run`].
 ///
 /// # Errors
-/// As these two.
+/// The errors of these two.
 pub async fn serve(
     listen: Listen,
     backend: Backend,
@@ -302,7 +302,7 @@ pub async fn serve(
     Server::bind(listen).await?.run(backend, shutdown).await
 }
 
-/// The outcome of a listener's task. Only the server cancels a task; a panic in one goes on here.
+/// The outcome of a listener's task. Only the server cancels a task; a panic in one is propagated.
 fn listener_outcome(
     ended: Result<Result<(), tonic::transport::Error>, tokio::task::JoinError>,
 ) -> Result<(), ServeError> {
@@ -316,7 +316,7 @@ fn listener_outcome(
 /// The services that all listeners share.
 struct Services {
     backend: Backend,
-    /// Of the Unix socket, and over TCP.
+    /// The connections of the Unix socket, and those over TCP.
     connections: [Arc<Connections>; 2],
     places: Arc<Semaphore>,
     readers: Arc<Semaphore>,
@@ -480,7 +480,8 @@ impl Services {
     }
 }
 
-/// Marks every service as serving for the server's life; GetStatus reports the state of the subnet.
+/// Marks every service as serving for the server's lifetime; GetStatus reports the state of the
+/// subnet.
 async fn set_serving(health: &HealthReporter) {
     health
         .set_serving::<FabricServiceServer<fabric::Fabric>>()

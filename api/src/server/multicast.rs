@@ -10,7 +10,7 @@ use super::sa::sa;
 use crate::model::{GroupSelector, MulticastGroupFilter};
 use crate::traits::{SaQueries, Subnet};
 
-/// Multicast groups and their trees.
+/// Serves multicast groups and their trees.
 #[derive(Clone)]
 pub(super) struct Multicast {
     pub(super) subnet: Arc<dyn Subnet>,
@@ -38,7 +38,7 @@ impl MulticastService for Multicast {
         let page = sa
             .multicast_groups(listing.after(), listing.limit(), filter)
             .await?;
-        // Groups outlast their partition: only where there is none, the key may be a wrong one.
+        // Groups outlast their partition: only if there are no groups, the key may be wrong.
         if let (Some(p_key), true) = (filter.p_key, page.items.is_empty()) {
             self.subnet.partition_members(p_key, None, 0)?;
         }

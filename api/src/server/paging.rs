@@ -1,8 +1,8 @@
-//! Pages of lists, and their tokens.
+//! Cuts lists into pages, and makes the page tokens.
 //!
-//! A token holds the key of the last sent item, so it needs no state on the server and survives a
-//! new generation; and a fingerprint of the request, so that the server refuses it with other
-//! filters.
+//! A token contains the key of the last sent item, so that it needs no state on the server and
+//! survives a new generation; and a fingerprint of the request, so that the server refuses it with
+//! other filters.
 
 use std::marker::PhantomData;
 
@@ -13,10 +13,10 @@ use tonic::{Request, Response, Status};
 use crate::limits::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
 use crate::model::{AliasGuidKey, Keyed, Page, PortId, ServiceKey, SubscriptionKey, VirtualPortId};
 
-/// Digits of the fingerprint in a token.
+/// The number of digits of the fingerprint in a token.
 const FINGERPRINT_DIGITS: usize = 8;
 
-/// The sort key of a list, as a fixed number of hexadecimal digits.
+/// The sort key of a list, written as a fixed number of hexadecimal digits.
 pub(super) trait Key: Sized {
     fn write(&self) -> String;
     fn read(digits: &str) -> Option<Self>;
@@ -150,7 +150,7 @@ impl Key for Lid {
     }
 }
 
-/// A name, two digits for each byte.
+/// A name, written as two digits for each byte.
 impl Key for String {
     fn write(&self) -> String {
         hex::encode(self)
@@ -178,7 +178,7 @@ impl Key for PortId {
 /// The requested page of a list.
 #[derive(Debug)]
 pub(super) struct Cursor<K> {
-    /// The key of the last item of the page before.
+    /// The key of the last item of the previous page, if there is one.
     pub(super) after: Option<K>,
     size: usize,
     fingerprint: u32,
@@ -210,7 +210,8 @@ impl<K: Key> Cursor<K> {
         self.size + 1
     }
 
-    /// Cuts the items down to the page; the token of the next one, empty where this is the last.
+    /// Cuts the items down to the page; returns the token of the next page, empty if this is the
+    /// last.
     pub(super) fn cut<T>(&self, items: &mut Vec<T>, key: impl Fn(&T) -> K) -> String {
         if items.len() <= self.size {
             return String::new();
@@ -227,7 +228,7 @@ impl<K: Key> Cursor<K> {
     }
 }
 
-/// The requested page of the list of a `Q`.
+/// The requested page of the list that a `Q` asks for.
 pub(super) struct Listing<Q, K> {
     cursor: Cursor<K>,
     request: PhantomData<Q>,
@@ -244,7 +245,7 @@ impl<Q: List, K: Key + Clone> Listing<Q, K> {
         Ok((request, listing))
     }
 
-    /// The key of the last item of the page before.
+    /// The key of the last item of the previous page, if there is one.
     pub(super) fn after(&self) -> Option<K> {
         self.cursor.after.clone()
     }
@@ -254,8 +255,8 @@ impl<Q: List, K: Key + Clone> Listing<Q, K> {
         self.cursor.limit()
     }
 
-    /// The page, given the items behind [`after`](Listing::after), by ascending `key`, at most
-    /// [`limit`](Listing::limit).
+    /// The answer with the page, given the items after [`after`](Listing::after), by ascending
+    /// `key`, at most [`limit`](Listing::limit).
     pub(super) fn answer(
         &self,
         mut page: Page<Q::Item>,
@@ -269,7 +270,7 @@ impl<Q: List, K: Key + Clone> Listing<Q, K> {
         )))
     }
 
-    /// The same for items with their keys beside them.
+    /// The answer as from [`Listing::answer`], for items with their keys beside them.
     pub(super) fn answer_keyed(
         &self,
         mut page: Page<Keyed<K, Q::Item>>,
@@ -296,7 +297,7 @@ fn read<K: Key>(token: &str, fingerprint: u32) -> Result<K, Status> {
     }
 }
 
-/// FNV-1a over the method and its filters: it guards against mistakes, not attacks.
+/// Hashes the method and its filters with FNV-1a, as a guard against mistakes, not attacks.
 fn fingerprint(method: &str, filters: &[u8]) -> u32 {
     let bytes = method.bytes().chain([0]).chain(filters.iter().copied());
     bytes.fold(0x811c_9dc5, |hash, byte| {

@@ -16,10 +16,10 @@ use crate::model::{
 };
 use crate::traits::{Control, Subnet};
 
-/// Names of members that a note of a request lists; it counts the others.
+/// The maximum number of members' names in the record of a request; further ones are counted.
 const NAMES_NOTED: usize = 8;
 
-/// Partitions and their members.
+/// Serves partitions and their members.
 #[derive(Clone)]
 pub(super) struct Partitions {
     pub(super) subnet: Arc<dyn Subnet>,
@@ -38,7 +38,8 @@ fn check_seen(caller: Option<Arc<Caller>>, p_key: u16) -> Result<(), Status> {
 }
 
 impl Partitions {
-    /// Carries out a change for the identity of a request, if it may change that partition.
+    /// Carries out a change for the identity of a request, if the identity may change that
+    /// partition.
     async fn change(
         &self,
         from: &Extensions,
@@ -119,7 +120,7 @@ fn detail(p_key: u16, action: &PartitionAction) -> String {
     format!("{p_key:#06x} {rest}").trim_end().to_owned()
 }
 
-/// A name of members: a GUID names a port, wherever it is.
+/// Parses the name of members; a GUID names a port, wherever it is.
 fn member_name(text: &str) -> Result<MemberName, Status> {
     Ok(match selector("port", text)? {
         Selector::Guid { guid, port: None } => MemberName::Guid(guid),
@@ -162,7 +163,7 @@ fn settings(given: Option<v1::PartitionSettings>) -> Result<PartitionSettings, S
     let given = given.unwrap_or_default();
     let plain = PartitionSettings::default();
     let tenths = given.rate_gbps * 10.0;
-    // Also false for what is no number.
+    // The test is also false for NaN.
     let is_rate = (0.0..=f64::from(u16::MAX)).contains(&tenths) && tenths.fract() == 0.0;
     if !is_rate {
         return Err(Status::invalid_argument(format!(
@@ -303,7 +304,7 @@ impl PartitionService for Partitions {
         let asked = request.get_ref();
         let action = PartitionAction::Configure(settings(asked.settings.clone())?);
         let p_key = p_key("p_key", asked.p_key)?;
-        // Other settings leave all members.
+        // Other settings do not affect the members.
         let changed = self
             .change(request.extensions(), p_key, action, false)
             .await?;

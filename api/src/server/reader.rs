@@ -24,7 +24,7 @@ use super::{
 use crate::access::{Caller, Grant, Proof, Role};
 use crate::limits::{MAX_FILE_READERS, MAX_WATCHERS};
 
-/// The reading methods of all services, with the requests, limits and refusals of gRPC.
+/// Offers the reading methods of all services, with the requests, limits and refusals of gRPC.
 pub struct Reader {
     fabric: fabric::Fabric,
     convergence: convergence::Convergences,
@@ -36,12 +36,13 @@ pub struct Reader {
     counters: counters::Counters,
     watch: watch::Watch,
     gpu: gpu::GpuHints,
-    /// Stands where the guard of gRPC puts the caller: in this process, with the right to read.
+    /// The caller, as gRPC's guard would determine it: this process, with the right to read.
     caller: Arc<Caller>,
 }
 
 impl Reader {
-    /// Reads from `backend`. Its status has no connections: these belong to gRPC's listeners.
+    /// Creates a reader of `backend`. Its status has no connections, because these belong to gRPC's
+    /// listeners.
     pub fn new(backend: &Backend, stopping: signal::Receiver<bool>) -> Reader {
         let subnet = || Arc::clone(&backend.subnet);
         let control = || Arc::clone(&backend.control);

@@ -15,19 +15,19 @@ use crate::limits::{MAX_FILTER_BYTES, MAX_PATHS};
 use crate::model::{Keyed, NodeKind, PortId, PortOrder, PortState, Selector, Severity};
 use crate::traits::Subnet;
 
-/// The name that a request gives in `field`.
+/// Parses the name that a request gives in `field`.
 pub(super) fn selector(field: &str, text: &str) -> Result<Selector, Status> {
     text.parse::<Selector>()
         .map_err(|error| malformed_name(field, &error))
 }
 
-/// The GUID of the node that a filter names; none where the filter is empty.
+/// The GUID of the node that a filter names; `None` if the filter is empty.
 pub(super) fn node_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid>, Status> {
     Ok(named_node(subnet, text)?.map(|node| node.key))
 }
 
-/// The GUID of the node that a filter names, present or gone; none where the filter is empty. For
-/// lists that have something to say about nodes that are gone.
+/// The GUID of the node that a filter names, present or gone; `None` if the filter is empty. For
+/// lists that also cover nodes that have gone.
 pub(super) fn node_or_gone_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid>, Status> {
     if text.is_empty() {
         return Ok(None);
@@ -38,7 +38,7 @@ pub(super) fn node_or_gone_filter(subnet: &dyn Subnet, text: &str) -> Result<Opt
     }
 }
 
-/// The port that a filter names; none where the filter is empty.
+/// The port that a filter names; `None` if the filter is empty.
 pub(super) fn port_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<PortId>, Status> {
     if text.is_empty() {
         return Ok(None);
@@ -46,7 +46,7 @@ pub(super) fn port_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Port
     Ok(Some(subnet.port(&selector("port", text)?)?.key))
 }
 
-/// A filter by text; none where it is empty.
+/// A filter by text; `None` if it is empty.
 pub(super) fn text_filter(field: &str, text: String) -> Result<Option<String>, Status> {
     if text.len() > MAX_FILTER_BYTES {
         return Err(Status::invalid_argument(format!(
@@ -57,7 +57,7 @@ pub(super) fn text_filter(field: &str, text: String) -> Result<Option<String>, S
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
-/// The node that a filter names; none where the filter is empty.
+/// The node that a filter names; `None` if the filter is empty.
 pub(super) fn named_node(
     subnet: &dyn Subnet,
     text: &str,
@@ -68,11 +68,11 @@ pub(super) fn named_node(
     Ok(Some(subnet.node(&selector("node", text)?)?))
 }
 
-/// Checks a text that events about a node are found by, where it has found none: the history also
-/// has nodes that are neither present nor expected, so that no name is refused beforehand.
+/// Checks a text by which events about a node are searched, after it has found none: the history
+/// also has nodes that are neither present nor expected, so that no name can be refused beforehand.
 ///
 /// # Errors
-/// Nothing has or had the name.
+/// Nothing has or had this name.
 pub(super) fn known_place(subnet: &dyn Subnet, text: &str) -> Result<(), Status> {
     let found = text.parse().map(|selector| subnet.node(&selector));
     match found {
@@ -83,7 +83,7 @@ pub(super) fn known_place(subnet: &dyn Subnet, text: &str) -> Result<(), Status>
     }
 }
 
-/// A filter by kind of finding; none where it is empty.
+/// A filter by kind of finding; `None` if it is empty.
 pub(super) fn finding_kind(subnet: &dyn Subnet, kind: String) -> Result<Option<String>, Status> {
     let kind = text_filter("kind", kind)?;
     if let Some(kind) = &kind {
@@ -99,13 +99,13 @@ pub(super) fn finding_kind(subnet: &dyn Subnet, kind: String) -> Result<Option<S
     Ok(kind)
 }
 
-/// How far the clock of a client may be ahead of this one, in milliseconds.
+/// The maximum time by which the clock of a client may be ahead of this one, in milliseconds.
 const CLOCK_SKEW_MS: u64 = 60_000;
 
-/// Checks a time of the past in milliseconds since the Unix epoch; 0 stands for none.
+/// Checks a time in the past, in milliseconds since the Unix epoch; 0 means none.
 ///
 /// # Errors
-/// The time is still to come: nothing can have happened since.
+/// The time is in the future: nothing can have happened since.
 pub(super) fn past(field: &str, at_unix_ms: u64) -> Result<u64, Status> {
     // A clock before 1970 is not set: no time can be compared with it.
     let now = SystemTime::UNIX_EPOCH.elapsed().map_or(u64::MAX, |since| {
@@ -121,10 +121,10 @@ pub(super) fn past(field: &str, at_unix_ms: u64) -> Result<u64, Status> {
     Ok(at_unix_ms)
 }
 
-/// Checks a span of the past, from `since` on and before `until`, as [`past`].
+/// Checks a span in the past, from `since` on and before `until`, as [`past`] does for one time.
 ///
 /// # Errors
-/// As [`past`]; or the span ends before it begins.
+/// The errors of [`past`], and a span that ends before it begins.
 pub(super) fn past_span(since_unix_ms: u64, until_unix_ms: u64) -> Result<(u64, u64), Status> {
     let since = past("since_unix_ms", since_unix_ms)?;
     let until = past("until_unix_ms", until_unix_ms)?;
@@ -138,7 +138,7 @@ pub(super) fn past_span(since_unix_ms: u64, until_unix_ms: u64) -> Result<(u64, 
     Ok((since, until))
 }
 
-/// The number of a port.
+/// Parses the number of a port.
 pub(super) fn port_number(number: u32) -> Result<PortNum, Status> {
     u8::try_from(number)
         .ok()
@@ -149,7 +149,7 @@ pub(super) fn port_number(number: u32) -> Result<PortNum, Status> {
         })
 }
 
-/// A P_Key, with or without the bit of full membership.
+/// Parses a P_Key, with or without the bit of full membership.
 pub(super) fn p_key(field: &str, number: u32) -> Result<u16, Status> {
     u16::try_from(number)
         .ok()
@@ -161,12 +161,12 @@ pub(super) fn p_key(field: &str, number: u32) -> Result<u16, Status> {
         })
 }
 
-/// A filter by P_Key; none where it is 0.
+/// A filter by P_Key; `None` if it is 0.
 pub(super) fn p_key_filter(field: &str, number: u32) -> Result<Option<u16>, Status> {
     (number != 0).then(|| p_key(field, number)).transpose()
 }
 
-/// A service level.
+/// Parses a service level.
 pub(super) fn service_level(number: u32) -> Result<u8, Status> {
     u8::try_from(number)
         .ok()
@@ -178,7 +178,7 @@ pub(super) fn service_level(number: u32) -> Result<u8, Status> {
         })
 }
 
-/// A QoSClass.
+/// Parses a QoSClass.
 pub(super) fn qos_class(number: u32) -> Result<u16, Status> {
     u16::try_from(number)
         .ok()
@@ -190,7 +190,7 @@ pub(super) fn qos_class(number: u32) -> Result<u16, Status> {
         })
 }
 
-/// The largest number of paths; 0 stands for [`MAX_PATHS`].
+/// Parses the maximum number of paths; 0 means [`MAX_PATHS`].
 pub(super) fn max_paths(number: u32) -> Result<u8, Status> {
     match u8::try_from(number) {
         Ok(0) => Ok(MAX_PATHS),
@@ -207,13 +207,13 @@ fn unknown(field: &str, value: i32) -> Status {
     ))
 }
 
-/// A filter by kind of node; none where it is unspecified.
+/// A filter by kind of node; `None` if it is unspecified.
 pub(super) fn node_kind(field: &str, value: i32) -> Result<Option<NodeKind>, Status> {
     let kind = NodeKind::try_from(value).map_err(|_| unknown(field, value))?;
     Ok(Some(kind).filter(|&kind| kind != NodeKind::Unspecified))
 }
 
-/// Checks a filter by kind of node beside one by a single node.
+/// Checks a filter by kind of node that is combined with a single node.
 ///
 /// # Errors
 /// The node is of another kind, so that nothing passes both.
@@ -235,25 +235,25 @@ pub(super) fn of_kind(
     }
 }
 
-/// A filter by state of a port or link; none where it is unspecified.
+/// A filter by state of a port or link; `None` if it is unspecified.
 pub(super) fn port_state(field: &str, value: i32) -> Result<Option<PortState>, Status> {
     let state = PortState::try_from(value).map_err(|_| unknown(field, value))?;
     Ok(Some(state).filter(|&state| state != PortState::Unspecified))
 }
 
-/// A filter by severity; none where it is unspecified.
+/// A filter by severity; `None` if it is unspecified.
 pub(super) fn severity(field: &str, value: i32) -> Result<Option<Severity>, Status> {
     let severity = Severity::try_from(value).map_err(|_| unknown(field, value))?;
     Ok(Some(severity).filter(|&severity| severity != Severity::Unspecified))
 }
 
-/// A filter by kind of event; none where it is unspecified.
+/// A filter by kind of event; `None` if it is unspecified.
 pub(super) fn event_kind(field: &str, value: i32) -> Result<Option<EventKind>, Status> {
     let kind = EventKind::try_from(value).map_err(|_| unknown(field, value))?;
     Ok(Some(kind).filter(|&kind| kind != EventKind::Unspecified))
 }
 
-/// An order of ports; by use where it is unspecified.
+/// An order of ports; by use if it is unspecified.
 pub(super) fn port_order(field: &str, value: i32) -> Result<PortOrder, Status> {
     match PortOrder::try_from(value).map_err(|_| unknown(field, value))? {
         PortOrder::Unspecified => Ok(PortOrder::Use),

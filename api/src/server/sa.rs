@@ -11,14 +11,14 @@ use super::request::{
 use crate::model::{PathQuestion, ServiceFilter};
 use crate::traits::{SaQueries, Subnet};
 
-/// The counters, paths and registrations of the SA.
+/// Serves the counters, paths and registrations of the SA.
 #[derive(Clone)]
 pub(super) struct SaServer {
     pub(super) subnet: Arc<dyn Subnet>,
     pub(super) sa: Option<Arc<dyn SaQueries>>,
 }
 
-/// The SA, where there is any.
+/// The SA; refused if there is none.
 pub(super) fn sa(sa: Option<&Arc<dyn SaQueries>>) -> Result<&dyn SaQueries, Status> {
     sa.map(Arc::as_ref).ok_or_else(|| {
         Status::failed_precondition("this server manages no subnet: ask an rsm that does")

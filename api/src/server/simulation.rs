@@ -9,7 +9,7 @@ use super::request::{port_number, selector};
 use crate::model::{Selector, SimulationAction};
 use crate::traits::Simulation;
 
-/// Acting on a simulated fabric.
+/// Serves actions on a simulated fabric.
 #[derive(Clone)]
 pub(super) struct Simulated {
     pub(super) simulation: Option<Arc<dyn Simulation>>,
@@ -30,7 +30,7 @@ fn node(text: &str) -> Result<Selector, Status> {
     selector("node", text)
 }
 
-/// The number of a port beside a node; none where it is 0, and the node's name has it.
+/// The port number beside a node; `None` if it is 0, and the node's name contains it.
 fn port(number: u32) -> Result<Option<PortNum>, Status> {
     (number != 0).then(|| port_number(number)).transpose()
 }

@@ -1,4 +1,4 @@
-//! The Unix socket: clients never see it unfinished, and it goes with its server.
+//! The Unix socket: clients never see it unfinished, and it is removed with its server.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
-/// Owner and group may read and write: the operator adds users who may act on the fabric to the
-/// group.
+/// The file mode of the socket. Owner and group may read and write: the operator adds users who may
+/// act on the fabric to the group.
 const MODE: u32 = 0o660;
 
-/// Why the socket could not be bound.
+/// The reason why the socket could not be bound.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// Another server answers there.
@@ -32,7 +32,7 @@ pub enum SocketError {
     Io {
         /// The failed operation.
         operation: &'static str,
-        /// Its file.
+        /// The file of the operation.
         path: PathBuf,
         /// The system's error.
         #[source]
@@ -40,16 +40,17 @@ pub enum SocketError {
     },
 }
 
-/// A bound socket; dropping it removes its file.
+/// A bound socket. Dropping it removes its file.
 #[derive(Debug)]
 pub(super) struct Socket {
     path: PathBuf,
-    /// Device and inode, to tell our file from one that another server has put in its place.
+    /// The device and inode, to distinguish this file from one that another server has put in its
+    /// place.
     identity: (u64, u64),
 }
 
 impl Socket {
-    /// Binds `path`, making its directory and replacing the socket of a server that is gone.
+    /// Binds `path`, creating its directory and replacing the socket of a server that has ended.
     ///
     /// Must be called within a tokio runtime.
     pub(super) fn bind(path: &Path) -> Result<(Socket, UnixListener), SocketError> {
@@ -68,8 +69,8 @@ impl Socket {
         fs::create_dir_all(directory).map_err(failed("create the directory", directory))?;
         refuse_what_is_not_stale(path)?;
 
-        // Bind under another name, set the mode, and only then rename into place: clients see the
-        // old socket or the finished new one.
+        // The socket is bound under another name, gets its mode, and is only then renamed into
+        // place: clients see the old socket or the finished new one.
         let unfinished = directory.join(format!(".{}.sock", std::process::id()));
         match fs::remove_file(&unfinished) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -93,7 +94,7 @@ impl Socket {
                 listener,
             )),
             Err(source) => {
-                // Report the first failure.
+                // The first failure is reported.
                 drop(fs::remove_file(&unfinished));
                 Err(failed("finish", path)(source))
             }
@@ -116,7 +117,7 @@ impl Drop for Socket {
     }
 }
 
-/// A socket is stale when no server accepts connections there.
+/// Refuses to replace a path unless it is a stale socket, at which no server accepts connections.
 fn refuse_what_is_not_stale(path: &Path) -> Result<(), SocketError> {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,

@@ -13,25 +13,25 @@ use crate::limits::{ACT_JOURNAL, EVENT_JOURNAL, MAX_WATCHERS};
 use crate::model::{EventFilter, HistoryOrder, HistoryQuery};
 use crate::traits::{History, Subnet};
 
-/// Messages made ahead of the connection's flow control; more would only hide that a client is
-/// slow.
+/// The number of messages made ahead of the connection's flow control; more would only hide that a
+/// client is slow.
 const AHEAD: usize = 16;
 
-/// Events read from the journal at a time when a watcher catches up.
+/// The number of events read from the journal at a time when a watcher catches up.
 const REPLAY_BATCH: usize = 256;
 
-/// Events of the subnet.
+/// Serves events of the subnet.
 #[derive(Clone)]
 pub(super) struct Watch {
     pub(super) subnet: Arc<dyn Subnet>,
     pub(super) history: Option<Arc<dyn History>>,
-    /// Free places for watchers.
+    /// The permits for watchers.
     pub(super) places: Arc<Semaphore>,
     /// Becomes true when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
 }
 
-/// The question of a request with filters; none of one without.
+/// The history query of a request with filters; `None` for a request without.
 fn filtered(request: &v1::ListEventsRequest) -> Result<Option<HistoryQuery>, Status> {
     let node = text_filter("node", request.node.clone())?;
     let cause = text_filter("cause", request.cause.clone())?;
@@ -61,8 +61,8 @@ fn filtered(request: &v1::ListEventsRequest) -> Result<Option<HistoryQuery>, Sta
 }
 
 impl Watch {
-    /// A page of wanted events, and the token of the next page: from the history on the disk, else
-    /// from memory.
+    /// A page of requested events, and the token of the next page: from the history on the disk,
+    /// else from memory.
     async fn wanted(
         &self,
         cursor: &Cursor<u64>,
@@ -96,7 +96,7 @@ impl Watch {
         ))
     }
 
-    /// The wanted events of this run that the subnet manager keeps in memory, oldest first.
+    /// The requested events of this run that the subnet manager keeps in memory, oldest first.
     fn in_memory(&self, query: &HistoryQuery) -> Vec<(u64, v1::Event)> {
         let kept = self.subnet.events(query.after, EVENT_JOURNAL + ACT_JOURNAL);
         let kept = kept.into_iter();
@@ -164,7 +164,7 @@ impl WatchService for Watch {
                 "{MAX_WATCHERS} clients are watching already: end one, or poll ListEvents"
             ))
         })?;
-        // Subscribe before the first read, so that no event is lost between the two.
+        // The watcher subscribes before the first read, so that no event is lost between the two.
         let receiver = self.subnet.subscribe();
         let (sender, stream) = mpsc::channel(AHEAD);
         let watcher = Watcher {
@@ -180,7 +180,8 @@ impl WatchService for Watch {
             tokio::select! {
                 _gone = watcher.run(receiver, after) => {}
                 _stopping = stopping.wait_for(|stopping| *stopping) => {
-                    // Do not wait for a client that does not read: its stream just ends.
+                    // The server does not wait for a client that does not read: its stream just
+                    // ends.
                     drop(sender.try_send(Err(Status::unavailable("the subnet manager is stopping"))));
                 }
             }
@@ -189,10 +190,10 @@ impl WatchService for Watch {
     }
 }
 
-/// The client has ended the stream.
+/// Signals that the client has ended the stream.
 struct Gone;
 
-/// One stream and its position.
+/// A stream and its position.
 struct Watcher {
     subnet: Arc<dyn Subnet>,
     sender: mpsc::Sender<Result<v1::WatchResponse, Status>>,
@@ -245,8 +246,8 @@ impl Watcher {
             }
         }
         if !any {
-            // No event follows, or the number is from before a restart of the server, and new
-            // events have lower numbers.
+            // Either no event follows, or the number is from before a restart of the server, and
+            // new events have lower numbers.
             self.position = Position::default();
         }
         Ok(())
@@ -274,7 +275,7 @@ impl Watcher {
 /// The position of a stream in the sequence of events.
 #[derive(Debug, Default)]
 struct Position {
-    /// The sequence number of the last event that was delivered or that the client left out.
+    /// The sequence number of the last event that was delivered or that the client skipped.
     last: Option<u64>,
 }
 
@@ -285,8 +286,8 @@ impl Position {
         }
     }
 
-    /// Advances to an event. Returns how many were lost before it; none if it was delivered
-    /// already.
+    /// Advances to an event. Returns the number of events lost before it; `None` if it was already
+    /// delivered.
     fn advance(&mut self, sequence: u64) -> Option<u64> {
         let lost = match self.last {
             Some(last) if sequence <= last => return None,
@@ -297,8 +298,8 @@ impl Position {
         Some(lost)
     }
 
-    /// The number of lost events to report when the receiver lags. After a first event,
-    /// [`Position::advance`] counts the gap instead, since the journal may have supplied some of
+    /// The number of lost events to report when the receiver lags. After the first event,
+    /// [`Position::advance`] counts the gap instead, because the journal may have supplied some of
     /// them.
     fn lagged(&self, count: u64) -> Option<u64> {
         self.last.is_none().then_some(count)

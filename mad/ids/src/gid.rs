@@ -9,8 +9,8 @@ use crate::Guid;
 pub struct Gid(pub u128);
 
 impl Gid {
-    /// The prefix of link-local GIDs, which every port answers to beside that of its subnet (IBA
-    /// 4.1.1).
+    /// The subnet prefix of link-local GIDs (IBA 4.1.1): every port answers to its GID with this
+    /// prefix as well as to its GID with the prefix of its subnet.
     pub const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
 
     /// The GID of the port `guid` in the subnet `prefix`.
@@ -18,24 +18,24 @@ impl Gid {
         Gid((prefix as u128) << 64 | guid.0 as u128)
     }
 
-    /// The upper half: the subnet, in the GID of a port.
+    /// The upper half of the GID, which is the subnet prefix in the GID of a port.
     pub const fn prefix(self) -> u64 {
         (self.0 >> 64) as u64
     }
 
-    /// The lower half: the port, in the GID of a port.
+    /// The lower half of the GID, which is the GUID of the port in the GID of a port.
     pub const fn guid(self) -> Guid {
         Guid(self.0 as u64)
     }
 
-    /// Whether this names a multicast group.
+    /// Whether this GID names a multicast group.
     pub const fn is_multicast(self) -> bool {
         self.0 >> 120 == 0xFF
     }
 }
 
 impl fmt::Display for Gid {
-    /// As an IPv6 address: `fe80::2:c903:0:1234`.
+    /// Writes the GID as an IPv6 address, for example `fe80::2:c903:0:1234`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&Ipv6Addr::from_bits(self.0), f)
     }

@@ -12,7 +12,7 @@ impl Guid {
     /// The GUID that unprogrammed hardware reports: no GUID at all.
     pub const ZERO: Guid = Guid(0);
 
-    /// Whether this is the GUID of unprogrammed hardware.
+    /// Whether this GUID is zero, as unprogrammed hardware reports it.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -46,7 +46,7 @@ impl FromStr for Guid {
             .strip_prefix("0x")
             .or_else(|| text.strip_prefix("0X"))
             .unwrap_or(text);
-        // `from_str_radix` alone would also take a sign.
+        // `from_str_radix` alone would also accept a sign.
         if digits.is_empty() || digits.len() > 16 || !digits.bytes().all(|b| b.is_ascii_hexdigit())
         {
             return Err(ParseGuidError {

@@ -14,9 +14,10 @@ use std::str::FromStr;
 pub struct Lid(pub u16);
 
 impl Lid {
-    /// No LID assigned.
+    /// The value of a LID field when no LID is assigned.
     pub const NONE: Lid = Lid(0);
-    /// Accepted by any port; the address of directed-route packets.
+    /// The permissive LID: every port accepts a packet with it, and directed-route packets use it
+    /// as their address.
     pub const PERMISSIVE: Lid = Lid(0xFFFF);
     /// The lowest unicast LID.
     pub const UNICAST_FIRST: Lid = Lid(0x0001);
@@ -25,12 +26,12 @@ impl Lid {
     /// The lowest multicast LID.
     pub const MULTICAST_FIRST: Lid = Lid(0xC000);
 
-    /// Whether this is the address of one end port.
+    /// Whether this LID is the address of one end port (0x0001 to 0xBFFF).
     pub const fn is_unicast(self) -> bool {
         self.0 >= Self::UNICAST_FIRST.0 && self.0 <= Self::UNICAST_LAST.0
     }
 
-    /// Whether this is the address of a multicast group.
+    /// Whether this LID is the address of a multicast group (0xC000 to 0xFFFE).
     pub const fn is_multicast(self) -> bool {
         self.0 >= Self::MULTICAST_FIRST.0 && self.0 < Self::PERMISSIVE.0
     }
@@ -80,7 +81,7 @@ impl FromStr for Lid {
     }
 }
 
-/// LID mask control: a port answers to 2^LMC consecutive LIDs (IBA 4.1.3), 0 to 7.
+/// The LID mask control (LMC), 0 to 7: a port answers to 2^LMC consecutive LIDs (IBA 4.1.3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Lmc(u8);
 
@@ -90,7 +91,7 @@ pub struct Lmc(u8);
 pub struct LmcRangeError(pub u8);
 
 impl Lmc {
-    /// One LID for each port.
+    /// The LMC of a port that answers to one LID.
     pub const ZERO: Lmc = Lmc(0);
 
     /// An LMC of `value`, 0 to 7.
@@ -112,12 +113,12 @@ impl Lmc {
         self.0
     }
 
-    /// How many LIDs the port answers to: 1 to 128.
+    /// The number of LIDs that the port answers to: 1 to 128.
     pub const fn lids(self) -> u16 {
         1 << self.0
     }
 
-    /// Whether `base` can be a base LID: its LMC low bits are clear.
+    /// Whether `base` can be a base LID with this LMC: its LMC low bits are zero.
     pub const fn aligns(self, base: Lid) -> bool {
         base.0 & (self.lids() - 1) == 0
     }

@@ -1,9 +1,9 @@
-//! Widths and speeds that links train to.
+//! The widths and speeds that InfiniBand links train to.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How many lanes a link has trained with (IBA 14.2.5.6, LinkWidthActive).
+/// The number of lanes that a link has trained with (IBA 14.2.5.6, LinkWidthActive).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LinkWidth {
     /// One lane.
@@ -19,7 +19,7 @@ pub enum LinkWidth {
 }
 
 impl LinkWidth {
-    /// Every width, narrowest first.
+    /// Every link width, from the narrowest to the widest.
     pub const ALL: [LinkWidth; 5] = [
         LinkWidth::X1,
         LinkWidth::X2,
@@ -59,8 +59,8 @@ impl FromStr for LinkWidth {
 
 /// The signalling generation of a link's lanes (IBA 14.2.5.6, LinkSpeedActive, LinkSpeedExtActive).
 ///
-/// Ordered from the slowest to the fastest; FDR10, a vendor's 10.3 Gb/s with a better line code,
-/// stands between QDR and FDR.
+/// Ordered from the slowest to the fastest; FDR10, a vendor's 10.3 Gb/s with a better line code, is
+/// ordered between QDR and FDR.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LinkSpeed {
     /// Single data rate, 2.5 Gb/s per lane.
@@ -69,7 +69,7 @@ pub enum LinkSpeed {
     Ddr,
     /// Quad data rate, 10 Gb/s per lane.
     Qdr,
-    /// Fourteen data rate's 10 Gb/s sibling (vendor specific).
+    /// The variant of QDR with 10 Gb/s per lane and the line code of FDR (vendor specific).
     Fdr10,
     /// Fourteen data rate, 14 Gb/s per lane.
     Fdr,
@@ -84,7 +84,7 @@ pub enum LinkSpeed {
 }
 
 impl LinkSpeed {
-    /// Every speed, slowest first.
+    /// Every link speed, from the slowest to the fastest.
     pub const ALL: [LinkSpeed; 9] = [
         LinkSpeed::Sdr,
         LinkSpeed::Ddr,
@@ -160,10 +160,11 @@ impl FromStr for LinkSpeed {
     }
 }
 
-/// The rate of a link: lanes and speed of each. Its text form is `4xHDR`.
+/// The rate of a link: its width and the speed of each lane. The text form is, for example,
+/// `4xHDR`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LinkRate {
-    /// The lanes.
+    /// The width of the link.
     pub width: LinkWidth,
     /// The speed of each lane.
     pub speed: LinkSpeed,
@@ -200,13 +201,13 @@ impl FromStr for LinkRate {
 /// The text names no link width, speed or rate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseLinkError {
-    /// Not a width.
+    /// The text is not a link width.
     #[error("`{0}` is not a link width: expected 1x, 2x, 4x, 8x or 12x")]
     Width(String),
-    /// Not a speed.
+    /// The text is not a link speed.
     #[error("`{0}` is not a link speed: expected SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR")]
     Speed(String),
-    /// Not a width and a speed.
+    /// The text is not a link width followed by a link speed.
     #[error("`{0}` is not a link rate: expected lanes and speed, like 4xHDR")]
     Rate(String),
 }

@@ -11,7 +11,7 @@ use crate::Guid;
 pub struct PortNum(pub u8);
 
 impl PortNum {
-    /// A switch's management port.
+    /// The management port of a switch, port 0.
     pub const ZERO: PortNum = PortNum(0);
 
     /// The port number as an index.
@@ -35,9 +35,9 @@ impl fmt::Debug for PortNum {
 /// A port of a node: the node's GUID and the port's number on it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PortKey {
-    /// GUID of the node.
+    /// The GUID of the node.
     pub node: Guid,
-    /// Number of the port on it.
+    /// The number of the port on the node.
     pub port: PortNum,
 }
 

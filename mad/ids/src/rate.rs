@@ -26,7 +26,7 @@ pub const RATES: [(u8, u16); 23] = [
     (24, 12000),
 ];
 
-/// The code of exactly this rate in tenths of Gb/s; `None` if it has none.
+/// The code of exactly this rate in tenths of Gb/s; `None` if the rate has no code.
 pub fn rate_code(tenth_gbps: u16) -> Option<u8> {
     let known = RATES.iter().find(|&&(_, rate)| rate == tenth_gbps);
     known.map(|&(code, _)| code)

@@ -1,5 +1,6 @@
-//! SMPs a second of processor time: NodeInfo of every switch of a fat tree, directed and by LID,
-//! with as many in flight as a subnet manager has. Run with `cargo bench -p rsm-sim`.
+//! Measures the number of SMPs that the simulator handles in a second of processor time: NodeInfo
+//! of every switch of a fat tree, by directed route and by LID, with as many requests in flight as
+//! a subnet manager has. Run with `cargo bench -p rsm-sim`.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -21,7 +22,7 @@ use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};
 
 const REQUESTS: usize = 2_000_000;
-/// How many requests are in flight at once.
+/// The number of requests that are in flight at once.
 const WINDOW: usize = 256;
 
 fn directed(path: &DirectedPath, method: Method, attribute: AttrId, data: [u8; 64]) -> Datagram {
@@ -53,7 +54,7 @@ impl Stopwatch {
         }
     }
 
-    /// Nanoseconds that this thread has run.
+    /// The time in nanoseconds for which this thread has run.
     fn on_cpu() -> Option<u64> {
         let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
         text.split(' ').next()?.parse().ok()
@@ -94,7 +95,8 @@ fn measure(sim: &mut Sim, client: AttachId, datagrams: &[Datagram]) -> f64 {
     answers as f64 / watch.seconds()
 }
 
-/// A shortest directed path from a host to each switch, with the port it comes in by.
+/// A shortest directed path from a host to each switch, with the port by which the path enters the
+/// switch.
 fn paths(netlist: &Netlist, host: usize) -> Vec<(usize, DirectedPath, PortNum)> {
     let mut seen = vec![false; netlist.nodes().len()];
     let mut found = vec![(host, DirectedPath::new(), PortNum(0))];
@@ -139,7 +141,8 @@ fn main() {
     println!("directed: {:.2} million SMPs a second", rate / 1e6);
     println!("  {:?} of virtual time", sim.now().since(Time::ZERO));
 
-    // One tree of routes from the host, for LIDs of the switches: enough for requests and answers.
+    // The switches get LIDs, and the tables get the routes of one tree that starts at the host:
+    // enough for requests and answers.
     let mut info = PortInfo::default();
     info.set_lid(Lid(1)).set_port_state(PortState::NoChange);
     let set = directed(
@@ -204,7 +207,7 @@ fn run_one(sim: &mut Sim, client: AttachId, datagram: &Datagram) {
     }
 }
 
-/// Like [`measure`], with no more in flight than one agent's buffer holds.
+/// Measures like [`measure`], with no more requests in flight than one agent's buffer holds.
 fn measure_slow(sim: &mut Sim, client: AttachId, datagrams: &[Datagram]) -> f64 {
     let watch = Stopwatch::start();
     let mut answers = 0;

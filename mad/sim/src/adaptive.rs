@@ -1,4 +1,4 @@
-//! Adaptive routing of switches, as tests and programs see and set it.
+//! Adaptive routing of switches, as tests and programs set and read it.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::fabric::{AdaptiveRouting, DROP, LinearWrites};
 use crate::sim::Sim;
 
 impl Sim {
-    /// Turns adaptive routing of a switch on, as another manager left it: the switch answers ARInfo
-    /// with E set, and forwards by `entries` (exit port by LID), which Get(LinearForwardingTable)
-    /// does not show. A loss of power ends it.
+    /// Turns on the adaptive routing of a switch, as another manager left it: the switch answers
+    /// ARInfo with E set, and forwards by `entries` (the exit port of each LID), which
+    /// Get(LinearForwardingTable) does not show. A loss of power ends it.
     ///
     /// # Errors
     /// There is no such node, or it is no switch.
@@ -48,10 +48,10 @@ impl Sim {
         Ok(())
     }
 
-    /// Whether adaptive routing of a switch is on.
+    /// Whether adaptive routing of a switch is enabled.
     ///
     /// # Errors
-    /// There is no such node, or it is no switch.
+    /// There is no such node, or the node is no switch.
     pub fn routes_adaptively(&mut self, switch: Guid) -> Result<bool, SimError> {
         let adaptive = self.adaptive_mut(switch)?;
         Ok(adaptive
@@ -59,28 +59,28 @@ impl Sim {
             .is_some_and(|adaptive| adaptive.info.enabled()))
     }
 
-    /// ARInfo of a switch; `None` where it has no adaptive routing.
+    /// The ARInfo attribute of a switch; `None` if the switch has no adaptive routing.
     ///
     /// # Errors
-    /// There is no such node, or it is no switch.
+    /// There is no such node, or the node is no switch.
     pub fn ar_info(&self, switch: Guid) -> Result<Option<ArInfo>, SimError> {
         Ok(self.adaptive(switch)?.map(|adaptive| adaptive.info))
     }
 
-    /// The ports of a group of a switch; none where it does not have the group.
+    /// The ports of a group of a switch; the list is empty if the switch does not have the group.
     ///
     /// # Errors
-    /// There is no such node, or it is no switch.
+    /// There is no such node, or the node is no switch.
     pub fn ar_group(&self, switch: Guid, group: u16) -> Result<Vec<PortNum>, SimError> {
         let adaptive = self.adaptive(switch)?;
         Ok(adaptive.map_or_else(Vec::new, |adaptive| adaptive.ports(group)))
     }
 
-    /// The static port and the group of a LID in the adaptive linear forwarding table of a switch:
-    /// port 255 where the entry drops, group 0 where it names none.
+    /// The static port and the group of a LID in the adaptive linear forwarding table of a switch.
+    /// The port is 255 if the entry drops packets; the group is 0 if the entry names no group.
     ///
     /// # Errors
-    /// There is no such node, or it is no switch.
+    /// There is no such node, or the node is no switch.
     pub fn ar_entry(&self, switch: Guid, lid: Lid) -> Result<(PortNum, u16), SimError> {
         let Some(adaptive) = self.adaptive(switch)? else {
             return Ok((PortNum(DROP), 0));

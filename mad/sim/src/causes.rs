@@ -1,4 +1,5 @@
-//! The counters of lost packets, and the causes beside them (IBA 16.1.3.5, 16.1.4.1, 16.1.4.2).
+//! The counters of lost packets, and the causes that attributes beside the counters report (IBA
+//! 16.1.3.5, 16.1.4.1, 16.1.4.2).
 
 use rsm_mad::wire::perf::{
     Counter, PortExtendedSpeedsCounters, PortRcvErrorDetails, PortXmitDiscardDetails,
@@ -46,8 +47,8 @@ const OF_DISCARDED: [Cause; 4] = [
     Cause::HoqLifetime,
 ];
 
-/// The counters in PortExtendedSpeedsCounters that are not of a lane, with their bits of
-/// CounterSelect.
+/// The counters of PortExtendedSpeedsCounters that do not belong to a single lane, with their bits
+/// of CounterSelect.
 const OF_CORRECTION: [(Cause, u32); 5] = [
     (Cause::SyncHeader, 0),
     (Cause::UnknownBlock, 1),
@@ -56,7 +57,7 @@ const OF_CORRECTION: [(Cause, u32); 5] = [
     (Cause::CorrectedSymbol, 40),
 ];
 
-/// How often each cause was met.
+/// The number of times that each cause occurred.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Causes([u64; OF_RECEIVED.len() + OF_DISCARDED.len() + OF_CORRECTION.len()]);
 
@@ -80,20 +81,22 @@ impl Causes {
         }
     }
 
-    /// The value in an attribute, whose counters stay at their highest value.
+    /// The number of times that a cause occurred, as a counter of 16 bits that stays at its highest
+    /// value.
     fn shown(&self, cause: Cause) -> u16 {
         u16::try_from(self.0[cause as usize]).unwrap_or(u16::MAX)
     }
 
-    /// As above, of 32 bits.
+    /// The number of times that a cause occurred, as a counter of 32 bits that stays at its highest
+    /// value.
     fn long(&self, cause: Cause) -> u32 {
         u32::try_from(self.0[cause as usize]).unwrap_or(u32::MAX)
     }
 }
 
-/// An attribute with causes.
+/// An attribute that reports causes.
 pub(crate) trait CauseAttribute {
-    /// Zeroes the causes that the attribute selects.
+    /// Sets the causes that the attribute selects to zero.
     fn reset(&self, causes: &mut Causes);
 
     /// Sets all causes of the attribute.
@@ -146,7 +149,7 @@ impl CauseAttribute for PortExtendedSpeedsCounters {
     }
 }
 
-/// The causes that damage has which moves `counter` by itself.
+/// The causes of the damage that makes `counter` increase by itself.
 pub(crate) fn of_damage(counter: Counter) -> &'static [Cause] {
     match counter {
         Counter::SymbolError => &[Cause::CorrectableBlock, Cause::CorrectedSymbol],
@@ -160,14 +163,14 @@ pub(crate) fn of_damage(counter: Counter) -> &'static [Cause] {
 /// The record of a lost packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lost {
-    /// The port that counts it.
+    /// The port that counts the loss.
     pub(crate) port: u32,
     pub(crate) counter: Counter,
     pub(crate) cause: Option<Cause>,
 }
 
 impl Lost {
-    /// The record of a packet that came to a port that is no member of its partition.
+    /// The record of a packet that reached a port that is no member of its partition.
     pub(crate) fn foreign(port: u32) -> Lost {
         Lost {
             port,
@@ -176,11 +179,11 @@ impl Lost {
         }
     }
 
-    /// The record of the packet that went `way`; `last` is the last port that it left by. `None` if
-    /// it arrived, or no port is there to count it.
+    /// The record of the packet with the outcome `way`; `last` is the last port by which the packet
+    /// left a node. `None` if the packet arrived, or if no port can count the loss.
     pub(crate) fn of(fabric: &Fabric, way: &Way, last: Option<u32>) -> Option<Lost> {
         let reason = way.result.err()?;
-        // A packet that crossed no link came from the port itself.
+        // A packet that crossed no link was sent by the port itself.
         let entry = last.map_or(way.port, |exit| fabric.port(exit).peer);
         let lost = |port, counter, cause| Lost {
             port,
@@ -191,7 +194,7 @@ impl Lost {
         let discard = |cause| lost(way.port, Counter::XmitDiscards, cause);
         let is_switch = fabric.node_of(way.port).is_switch();
         let lost = match reason {
-            // It left by this port, and did not arrive whole.
+            // The packet left by this port, and did not arrive undamaged.
             DropReason::Loss => {
                 let far = fabric.port(way.port).peer;
                 lost(far, Counter::RcvErrors, Some(Cause::LocalPhysical))

@@ -1,4 +1,4 @@
-//! Packets of connections, which switches with adaptive routing send by any port of a group.
+//! Packets of connections, which switches with adaptive routing may send by any port of a group.
 
 use std::collections::HashMap;
 
@@ -13,25 +13,26 @@ use crate::route::{self, MAX_SWITCHES, Traffic, Way};
 use crate::sim::Sim;
 use crate::tally::{self, Load};
 
-/// How switches pick among the ports that they may send a packet by.
+/// The rule by which switches choose one of the ports by which they may send a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Picks {
-    /// At random by this seed, anew at each switch.
+    /// Each switch chooses a port at random; the value is the seed.
     Seeded(u64),
-    /// The port of the worst outcome: a loop, else a loss, else the longest way.
+    /// Each switch chooses the port with the worst outcome: a loop, else a loss, else the longest
+    /// path.
     Worst,
 }
 
-/// The outcome of a packet, and the freedom of the switches on its way.
+/// The outcome of a packet, and the number of switches on its path that had a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choices {
-    /// The outcome.
+    /// The outcome of the packet.
     pub probe: Probe,
-    /// How many switches had more than one port to pick from, on this way.
+    /// The number of switches on the path that had more than one port to choose from.
     pub free: u32,
 }
 
-/// The badness of an outcome: the larger, the worse.
+/// A measure for how bad an outcome is: the larger, the worse.
 fn badness(choices: &Choices) -> (u8, u32) {
     match choices.probe {
         Probe::Delivered { hops, .. } => (0, hops),
@@ -40,7 +41,7 @@ fn badness(choices: &Choices) -> (u8, u32) {
     }
 }
 
-/// The outcome from further up the way: one more link.
+/// The outcome as seen from one link earlier on the path.
 fn further(mut choices: Choices) -> Choices {
     match &mut choices.probe {
         Probe::Delivered { hops, .. } | Probe::Dropped { hops, .. } => *hops += 1,
@@ -49,13 +50,14 @@ fn further(mut choices: Choices) -> Choices {
     choices
 }
 
-/// A packet on its way.
+/// A packet whose path is being searched.
 struct Walk<'a> {
     sim: &'a Sim,
     dlid: Lid,
     sl: u8,
     picks: Picks,
-    /// Outcomes by the port that the packet enters by; `None`: it is on the way now.
+    /// The outcomes by the port at which the packet enters a node; `None` while that port is on the
+    /// path under search.
     known: HashMap<u32, Option<Choices>>,
     /// The packet's own walk, if it is one.
     counted: Option<tally::Walk<'a>>,
@@ -63,9 +65,10 @@ struct Walk<'a> {
 
 impl Sim {
     /// Sends a packet of a reliable connection, 256 bytes, from an end port to a LID: switches with
-    /// adaptive routing send it by any port of its group, if its service level takes part. It takes
-    /// no time, and changes nothing but counters, as [`Sim::probe`]; the search for the
-    /// [worst](Picks::Worst) outcome sends no packet and counts nothing.
+    /// adaptive routing send it by any port of the group, if adaptive routing applies to the
+    /// service level. As with [`Sim::probe`], the packet takes no time and changes nothing but
+    /// counters; the search for the [worst](Picks::Worst) outcome sends no packet and counts
+    /// nothing.
     ///
     /// # Errors
     /// The source does not exist or has no address.

@@ -8,100 +8,102 @@ use crate::specification::split_key;
 /// every time is virtual.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimConfig {
-    /// The nodes' personalities; polite agents by default.
+    /// The personalities of the nodes; by default agents without any habit.
     pub devices: Devices,
-    /// From one end of a cable to the far side of the next switch's crossbar: 300 ns, 20 m of fibre
-    /// and one switch.
+    /// The time from one end of a cable to the far side of the next switch's crossbar: 300 ns, for
+    /// 20 m of fibre and one switch.
     pub hop_latency: Duration,
-    /// How long a host takes to hand one datagram to its adapter; datagrams leave no closer
-    /// together. 1 µs, a system call and a doorbell.
+    /// The time that a host needs to pass one datagram to its adapter, and so the minimum time
+    /// between two datagrams: 1 µs, for a system call and a doorbell.
     pub host_send_interval: Duration,
-    /// From the arrival of a datagram at an adapter until the host's program has it: 2 µs, an
-    /// interrupt and a copy.
+    /// The time from the arrival of a datagram at an adapter until the host's program has it: 2 µs,
+    /// for an interrupt and a copy.
     pub host_receive_latency: Duration,
-    /// How long an agent is busy forwarding a directed-route SMP: 400 ns; switches do it in
-    /// firmware.
+    /// The time for which an agent is busy when it forwards a directed-route SMP: 400 ns, because
+    /// switches do it in firmware.
     pub forward_time: Duration,
-    /// How long a switch's agent is busy answering: 5 µs, as fast as the fastest switch processors.
+    /// The time for which a switch's agent is busy with an answer: 5 µs, as for the fastest switch
+    /// processors.
     pub switch_service_time: Duration,
-    /// How long a channel adapter's or router's agent is busy answering: 3 µs.
+    /// The time for which the agent of a channel adapter or a router is busy with an answer: 3 µs.
     pub ca_service_time: Duration,
-    /// How many SMPs can wait at one agent, those on the wire towards it included: 64. VL15 has no
-    /// flow control (IBA 7.6.4), so the next one is lost.
+    /// The maximum number of SMPs that wait at one agent, those on the wire towards it included:
+    /// 64. VL15 has no flow control (IBA 7.6.4), so further SMPs are lost.
     pub agent_buffer: u16,
-    /// From both ends being able to train until the link is up in Init: 20 ms. Copper at HDR takes
-    /// about that; long optics take seconds.
+    /// The time from when both ends of a link can train until the link is up in Init: 20 ms. Copper
+    /// at HDR needs about that; long optical cables need seconds.
     pub link_training: Duration,
-    /// How long a rebooting node is dark before its links train again: 2 s. Real switches take a
-    /// minute, too long for a simulation.
+    /// The time for which a rebooting node is off before its links train again: 2 s. Real switches
+    /// need a minute, too long for a simulation.
     pub reboot_time: Duration,
-    /// How long an agent waits for TrapRepress before it sends a trap again: 4.096 µs · 2^18 = 1.07
-    /// s, the interval that the usual SubnetTimeOut of 18 stands for (IBA 14.2.5.6, 14.4.5).
+    /// The time that an agent waits for TrapRepress before it sends a trap again: 4.096 µs · 2^18 =
+    /// 1.07 s, the interval of the usual SubnetTimeOut of 18 (IBA 14.2.5.6, 14.4.5).
     pub trap_interval: Duration,
-    /// How often an unanswered trap is repeated: 20 times. Real agents go on for ever; a bound lets
-    /// a simulation become quiet.
+    /// The number of times that an unrepressed trap is sent again: 20. Real agents repeat it for
+    /// ever; the bound lets a simulation come to rest.
     pub trap_repeats: u16,
-    /// How late a late answer is at most (uniform from 0): 1 s, beyond any sensible time-out.
+    /// The maximum delay of a late answer (uniform from 0): 1 s, longer than any sensible time-out.
     pub late_by: Duration,
-    /// How many packets can be under way at once: 2^20, 300 MB. More are dropped and counted as
-    /// [`DropReason::FabricFull`](crate::DropReason::FabricFull).
+    /// The maximum number of packets in flight: 2^20, 300 MB. Further packets are dropped and
+    /// counted as [`DropReason::FabricFull`](crate::DropReason::FabricFull).
     pub max_in_flight: usize,
-    /// How many outputs can wait to be polled: 2^16. More are dropped and counted as
-    /// [`DropReason::ClientFull`](crate::DropReason::ClientFull).
+    /// The maximum number of outputs that wait to be polled: 2^16. Further outputs are dropped and
+    /// counted as [`DropReason::ClientFull`](crate::DropReason::ClientFull).
     pub max_output: usize,
-    /// LinearFDBCap of every switch: 49152 entries, every unicast LID.
+    /// LinearFDBCap of every switch: 49152 entries, one for every unicast LID.
     pub linear_fdb_cap: u16,
     /// MulticastFDBCap of every switch: 4096 multicast LIDs.
     pub multicast_fdb_cap: u16,
     /// PartitionCap of channel adapters, routers and switch port 0: 128 P_Keys.
     pub partition_cap: u16,
-    /// PartitionEnforcementCap, the P_Keys of a switch's external port: 32.
+    /// PartitionEnforcementCap, the number of P_Keys of a switch's external port: 32.
     pub partition_enforcement_cap: u16,
     /// GUIDCap of end ports: 8 GUIDs, one block.
     pub guid_cap: u8,
-    /// Virtual ports of each port of a channel adapter or router, the physical function with index
-    /// 0 included: none.
+    /// The number of virtual ports of each port of a channel adapter or router, the physical
+    /// function with index 0 included; 0 by default.
     pub vports: u16,
-    /// The LIDs of these.
+    /// The rule that says which virtual ports have LIDs of their own.
     pub vport_lids: VPortLids,
-    /// VPortCap of ports with virtual ports: 127, as that of many adapters.
+    /// VPortCap of ports with virtual ports: 127, as many adapters have it.
     pub vport_cap: u16,
-    /// GUIDCap of virtual ports: 1, their own GUID alone.
+    /// GUIDCap of virtual ports: 1, only the GUID of the virtual port itself.
     pub vport_guid_cap: u8,
-    /// VLCap of all ports, as the specification codes it: 4, VL0 to VL7.
+    /// VLCap of all ports, in the code of the specification: 4, which means VL0 to VL7.
     pub vl_cap: u8,
     /// VLArbitrationLowCap and VLArbitrationHighCap of all ports: 8 entries.
     pub vl_arb_cap: u8,
-    /// MTUCap of all ports, as the specification codes it: 5, 4096 bytes.
+    /// MTUCap of all ports, in the code of the specification: 5, which means 4096 bytes.
     pub mtu_cap: u8,
     /// RespTimeValue of all ports with an address: 16, as that of ConnectX-7 (0.27 s).
     pub resp_time_value: u8,
-    /// Whether switches take one SLtoVLMappingTable for all ports at once
+    /// Whether switches accept one SLtoVLMappingTable for all ports at once
     /// (OptimizedSLtoVLMappingProgramming).
     pub optimized_sl_to_vl: bool,
     /// Whether ports begin with the LIDs and LMCs of the netlist, as in a fabric that another
-    /// manager left running; false: as after power-on.
+    /// manager left running; if false, they begin as after power-on.
     pub keep_lids: bool,
-    /// Whether an agent refuses a Set of PortState until the port across the cable is at most one
-    /// state behind. The specification considers the own port only (false); another well-known
-    /// simulator considers both.
+    /// Whether an agent refuses a Set of PortState until the port at the other end of the cable is
+    /// at most one state behind. The specification considers only the own port (false); another
+    /// well-known simulator considers both.
     pub check_peer_state: bool,
 }
 
 /// The LIDs of virtual ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum VPortLids {
-    /// Each needs its own.
+    /// Each virtual port needs a LID of its own.
     Own,
-    /// Each even index needs its own, and the next one shares it.
+    /// Each virtual port with an even index needs a LID of its own, and the next one shares that
+    /// LID.
     ByIndex,
-    /// All use that of the port.
+    /// All virtual ports use the LID of the port.
     #[default]
     Base,
 }
 
 impl VPortLids {
-    /// All of them with their names.
+    /// All variants with their names.
     const NAMES: [(&'static str, VPortLids); 3] = [
         ("own", VPortLids::Own),
         ("by-index", VPortLids::ByIndex),
@@ -119,15 +121,17 @@ pub struct VPortsError {
     text: String,
 }
 
-/// The most virtual ports of a port that `vports=` takes: as many as the largest adapters have.
+/// The maximum number of virtual ports of a port that `vports=` accepts: as many as the largest
+/// adapters have.
 const VPORTS_MAX: u16 = 1024;
 
 impl SimConfig {
-    /// Takes `vports=…` out of the specification of a fabric, a generator's or a file's name
-    /// (`ring:6,vports=16`, `fabric.topo,vports=4+own`). Returns the rest.
+    /// Removes `vports=…` from the specification of a fabric, which is a generator or the name of a
+    /// file (`ring:6,vports=16`, `fabric.topo,vports=4+own`), and sets the virtual ports
+    /// accordingly. Returns the rest of the specification.
     ///
     /// # Errors
-    /// The value is none.
+    /// The value of `vports=` is not valid.
     pub fn split_vports(&mut self, spec: &str) -> Result<String, VPortsError> {
         let Some((rest, value)) = split_key(spec, "vports=") else {
             return Ok(spec.to_owned());
@@ -187,7 +191,7 @@ impl Default for SimConfig {
 }
 
 impl SimConfig {
-    /// Whether every value fits its attribute.
+    /// Checks that every value fits its attribute.
     pub(crate) fn check(&self) -> Result<(), SimError> {
         let checks = [
             (

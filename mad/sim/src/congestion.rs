@@ -11,8 +11,8 @@ use crate::personality::Habit;
 use crate::sim::Sim;
 
 impl Sim {
-    /// The agent of congestion control of an end port; `None` where the device has none, or no
-    /// request and no operator has met it.
+    /// The agent of congestion control of an end port; `None` if the device has none, or if neither
+    /// a request nor an operator has reached it yet.
     ///
     /// # Errors
     /// There is no such end port.
@@ -25,7 +25,7 @@ impl Sim {
         Ok(self.congestion.get(&at))
     }
 
-    /// Gives an agent of congestion control its settings, as another manager would.
+    /// Sets the settings of an agent of congestion control, as another manager would.
     ///
     /// # Errors
     /// There is no such end port.
@@ -40,8 +40,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Answers a request of congestion control at its destination: data replace those of the
-    /// request.
+    /// Answers a request of congestion control at its destination: the data of the answer replace
+    /// those of the request.
     pub(crate) fn answer_congestion(&mut self, index: u32) -> Result<(), CongestionRefusal> {
         let packet = self.packets.get(index);
         let address = self.fabric.address_port(packet.at);
@@ -90,11 +90,11 @@ impl Sim {
     }
 }
 
-/// Why a request has no data.
+/// The reason why a request gets no data.
 pub(crate) enum CongestionRefusal {
-    /// It is answered with a status.
+    /// The agent answers the request with a status.
     Answer(Status),
-    /// It is not answered.
+    /// The agent does not answer the request.
     Drop(DropReason),
 }
 

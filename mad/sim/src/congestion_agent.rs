@@ -1,5 +1,5 @@
-//! Agents of congestion control (IBA annex A10). They keep their settings; nothing is marked and
-//! nothing slows down.
+//! Agents of congestion control (IBA annex A10). They store their settings; no packet is marked and
+//! no port slows down.
 
 use std::collections::HashMap;
 
@@ -10,41 +10,42 @@ use rsm_mad::wire::congestion::{
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ClassPortInfo, Record};
 
-/// The number of blocks of the table of an adapter: that of ConnectX.
+/// The number of blocks of an adapter's table, 2 as in ConnectX adapters.
 const TABLE_BLOCKS: u8 = 2;
 
-/// The settings of an agent of congestion control, and what reached it.
+/// The settings of an agent of congestion control, and the requests that reached it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CongestionAgent {
-    /// Its key.
+    /// The key of the agent, and its protection.
     pub key: CongestionKeyInfo,
-    /// Of a switch.
+    /// The setting of the agent of a switch.
     pub switch: SwitchCongestionSetting,
-    /// Of an adapter.
+    /// The setting of the agent of an adapter.
     pub adapter: CaCongestionSetting,
     /// The blocks of an adapter's table.
     pub table: [CongestionControlTable; TABLE_BLOCKS as usize],
-    /// Gets that reached it.
+    /// The number of Gets that reached the agent.
     pub gets: u64,
-    /// Sets that reached it.
+    /// The number of Sets that reached the agent.
     pub sets: u64,
 }
 
-/// The agents by the index of their port: end ports that a request or an operator has met.
+/// The agents by the index of their port: those of the end ports that a request or an operator has
+/// reached.
 pub(crate) type CongestionAgents = HashMap<u32, CongestionAgent>;
 
-/// A request on its way through an agent.
+/// A request that an agent handles.
 pub(crate) struct Request<'a> {
     pub(crate) method: Method,
     pub(crate) modifier: u32,
     pub(crate) is_switch: bool,
-    /// Whether Sets are acknowledged and change nothing.
+    /// Whether the agent acknowledges Sets without changing anything.
     pub(crate) drops: bool,
     pub(crate) data: &'a mut [u8; CC_DATA_LEN],
 }
 
 impl Request<'_> {
-    /// Answers with the setting, after `change` has taken the new one in a Set.
+    /// Answers with the setting; in a Set, `change` first copies the fields of the new setting.
     fn answer<A: CcAttribute>(&mut self, held: &mut A, change: impl FnOnce(&mut A, A)) {
         if self.method == Method::SET && !self.drops {
             change(held, A::of(self.data));
@@ -54,7 +55,7 @@ impl Request<'_> {
 }
 
 impl CongestionAgent {
-    /// Answers a request whose key is right, or whose key does not matter.
+    /// Answers a request whose key is right, or for which the key is not checked.
     pub(crate) fn handle(
         &mut self,
         attribute: rsm_mad::wire::header::AttrId,
@@ -109,7 +110,7 @@ impl CongestionAgent {
     }
 }
 
-/// Takes the fields of Control_Map.
+/// Copies the fields that Control_Map selects.
 fn take_switch_setting(held: &mut SwitchCongestionSetting, new: SwitchCongestionSetting) {
     let map = new.control_map();
     held.set_control_map(map);
@@ -132,7 +133,7 @@ fn take_switch_setting(held: &mut SwitchCongestionSetting, new: SwitchCongestion
     }
 }
 
-/// Takes the service levels of Control_Map.
+/// Copies the settings of the service levels that Control_Map selects.
 fn take_adapter_setting(held: &mut CaCongestionSetting, new: CaCongestionSetting) {
     let map = new.control_map();
     held.set_port_control(new.port_control())

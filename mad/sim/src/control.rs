@@ -1,4 +1,4 @@
-//! Operations on the hardware, and faults.
+//! Operations on the hardware, such as cables and power, and faults.
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{CapabilityMask, LocalChanges, NodeDescription, Notice, NoticeType};
@@ -21,16 +21,16 @@ fn chance(value: f64) -> Result<Probability, SimError> {
 /// The GUIDs that a node reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReportedGuids {
-    /// NodeGUID of NodeInfo.
+    /// The NodeGUID of NodeInfo.
     pub node: Guid,
-    /// SystemImageGUID of NodeInfo.
+    /// The SystemImageGUID of NodeInfo.
     pub system_image: Guid,
-    /// The GUID of each of its ports.
+    /// The GUID that each port of the node reports.
     pub port: Guid,
 }
 
 impl ReportedGuids {
-    /// One GUID for all of them.
+    /// One GUID for the node, the system image and the ports.
     #[must_use]
     pub fn all(guid: Guid) -> ReportedGuids {
         ReportedGuids {
@@ -42,10 +42,10 @@ impl ReportedGuids {
 }
 
 impl Sim {
-    /// Pulls the cable in a port. Both ends go down at once.
+    /// Unplugs the cable in a port. Both ends go down immediately.
     ///
     /// # Errors
-    /// There is no such port, or no cable in it.
+    /// There is no such port, or there is no cable in it.
     pub fn unlink(&mut self, node: Guid, port: PortNum) -> Result<(), SimError> {
         let index = self.fabric.find_cabled(node, port)?;
         for end in [index, self.fabric.port(index).peer] {
@@ -55,7 +55,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Plugs the cable that was pulled from a port in again. The link trains.
+    /// Plugs the cable that was unplugged from a port in again. The link trains.
     ///
     /// # Errors
     /// There is no such port, or there never was a cable in it.
@@ -68,11 +68,12 @@ impl Sim {
         Ok(())
     }
 
-    /// Exchanges the cables in two ports, a cabling mistake: each port gets the other's peer. The
-    /// links train. Nothing happens if both are ends of one cable.
+    /// Exchanges the cables in two ports, as a cabling mistake: each port is then connected to the
+    /// port that the other one was connected to. The links train. Nothing happens if the ports are
+    /// the ends of one cable.
     ///
     /// # Errors
-    /// There is no such port, or no cable in it.
+    /// There is no such port, or there is no cable in one of them.
     pub fn swap_cables(&mut self, a: (Guid, PortNum), b: (Guid, PortNum)) -> Result<(), SimError> {
         let a = self.fabric.find_cabled(a.0, a.1)?;
         let b = self.fabric.find_cabled(b.0, b.1)?;
@@ -97,8 +98,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Reboots a node: it forgets its tables, LIDs, keys and states, is dark for
-    /// [`reboot_time`](crate::SimConfig::reboot_time), and comes back.
+    /// Reboots a node: the node forgets its tables, LIDs, keys and states, is off for
+    /// [`reboot_time`](crate::SimConfig::reboot_time), and then comes up again.
     ///
     /// # Errors
     /// There is no such node.
@@ -113,7 +114,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Takes the power from a node. It loses its programmed state.
+    /// Switches a node off. The node loses its programmed state.
     ///
     /// # Errors
     /// There is no such node.
@@ -123,7 +124,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Gives a node its power back. Its links train.
+    /// Switches a node on. Its links train.
     ///
     /// # Errors
     /// There is no such node.
@@ -155,7 +156,8 @@ impl Sim {
         }
     }
 
-    /// Adds a node that has power and no cables. Its ports support `rate`, or 4x HDR.
+    /// Adds a node that is switched on and has no cables. Its ports support `rate`; 4x HDR without
+    /// one.
     ///
     /// # Errors
     /// The node is not valid, or its GUID is taken.
@@ -164,7 +166,7 @@ impl Sim {
         node: &netlist::Node,
         rate: Option<(LinkWidth, LinkSpeed)>,
     ) -> Result<(), SimError> {
-        // Netlist checks that the node is valid.
+        // The constructor of Netlist checks that the node is valid.
         Netlist::new(vec![node.clone()], Vec::new())?;
         if self.fabric.find_node(node.guid).is_ok() {
             return Err(SimError::GuidTaken { guid: node.guid });
@@ -178,7 +180,7 @@ impl Sim {
     /// Puts a new cable between two ports. The link trains.
     ///
     /// # Errors
-    /// There is no such port, or a cable in it.
+    /// There is no such port, or there is a cable in one of them.
     pub fn add_cable(
         &mut self,
         a: (Guid, PortNum),
@@ -206,7 +208,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Limits the cable in a port to this rate, as damage does. The link trains again.
+    /// Limits the cable in a port to this rate, as damage would. The link trains again.
     ///
     /// # Errors
     /// There is no such port, or no cable in it.
@@ -225,11 +227,11 @@ impl Sim {
         Ok(())
     }
 
-    /// Sets how likely any packet is lost on its way, request or answer. Packets that stay at their
-    /// node are never lost.
+    /// Sets the probability with which any packet, request or answer, is lost between nodes.
+    /// Packets that stay at their node are never lost.
     ///
     /// # Errors
-    /// Not a probability.
+    /// The number is not a probability.
     pub fn set_loss(&mut self, probability: f64) -> Result<(), SimError> {
         self.faults.loss = chance(probability)?;
         Ok(())
@@ -298,7 +300,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Makes a node's agent silent, or ends its silence.
+    /// Makes a node's agent silent, or ends the silence.
     ///
     /// # Errors
     /// There is no such node.
@@ -308,8 +310,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Replaces the personality of a node, as far as a node of its kind can have it. States and
-    /// programmed tables stay; links run at the best common rate of both ends now.
+    /// Replaces the personality of a node by the part of `personality` that a node of its kind can
+    /// have. States and programmed tables stay; links run at the best common rate of both ends now.
     ///
     /// # Errors
     /// There is no such node.
@@ -324,8 +326,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Gives an end port an M_Key and a protection level (IBA 14.2.4), as an earlier manager may
-    /// have left them.
+    /// Sets the M_Key and the protection level of an end port (IBA 14.2.4), as an earlier manager
+    /// may have left them.
     ///
     /// # Errors
     /// There is no such port.
@@ -352,7 +354,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Changes a node's description; its ports report the change to the manager by trap 144.
+    /// Changes a node's description; the ports of the node report the change to the manager by trap
+    /// 144.
     ///
     /// # Errors
     /// There is no such node, or the description has more than 64 bytes.
@@ -379,8 +382,8 @@ impl Sim {
     }
 
     /// Makes a node report other GUIDs than its own, as clones and unprogrammed hardware do.
-    /// Operations on the model use its own GUID. Its links stay as they are: a device that takes
-    /// another GUID resets them, see [`Sim::power_off`] and [`Sim::power_on`].
+    /// Operations on the model use its own GUID. The links stay as they are: a device that changes
+    /// its GUID resets them, see [`Sim::power_off`] and [`Sim::power_on`].
     ///
     /// # Errors
     /// There is no such node.

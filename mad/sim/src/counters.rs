@@ -6,7 +6,7 @@ use rsm_mad::wire::header::{AttrId, Method};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum DropReason {
-    /// An injected fault: loss on the fabric, an attribute, a link or a node.
+    /// An injected fault lost the packet: of the fabric, an attribute, a link or a node.
     Loss,
     /// The exit port has no link that is up.
     LinkDown,
@@ -18,7 +18,7 @@ pub enum DropReason {
     BadPath,
     /// A directed-route SMP with a LID-routed part, which this fabric does not model.
     MixedRoute,
-    /// The DLID is above LinearFDBTop or its entry says drop.
+    /// The DLID is above LinearFDBTop, or its entry says that packets are dropped.
     NoRoute,
     /// The packet arrived at an end port that does not hold its DLID.
     WrongPort,
@@ -26,35 +26,36 @@ pub enum DropReason {
     Loop,
     /// The agent's VL15 buffer was full.
     BufferFull,
-    /// The node is off, or was when the packet was in its agent.
+    /// The node is off, or was switched off while the packet was at its agent.
     NodeOff,
-    /// The node is silent.
+    /// The agent of the node is silent.
     Silent,
     /// The M_Key did not match (IBA 14.2.4).
     MKey,
-    /// The port that the packet left or reached is no member of its partition, or both ends are
+    /// A port that the packet left or reached is no member of its partition, or both ends are
     /// limited members (IBA 10.9.3).
     PKey,
     /// The CC_Key did not match (IBA A10.5).
     CcKey,
-    /// No agent or client at the destination takes this kind of datagram.
+    /// No agent or client at the destination accepts this kind of datagram.
     NoClient,
-    /// An answer or a trap had no way back: its destination LID, or its own, is not set.
+    /// An answer or a trap could not be addressed: its destination LID or its source LID is not
+    /// set.
     NoAddress,
-    /// A response came after the time-out of its request, or without one.
+    /// A response arrived after the time-out of its request, or without a request.
     TooLate,
-    /// SLtoVL maps the packet to VL15, or to a lane that is not in operation.
+    /// SLtoVL maps the packet to VL15, or to a VL that is not in operation.
     VirtualLane,
     /// The packet is larger than the link's MTU.
     Mtu,
-    /// More packets in flight than the configuration allows.
+    /// More packets would be in flight than the configuration allows.
     FabricFull,
     /// The output queue is full, because nothing polled it.
     ClientFull,
 }
 
 impl DropReason {
-    /// Every reason.
+    /// Every reason for a loss.
     pub const ALL: [DropReason; 22] = [
         DropReason::Loss,
         DropReason::LinkDown,
@@ -110,7 +111,7 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// Attributes with a counter of their own; all others share one more slot.
+/// The attributes that have a counter of their own; all others share one more slot.
 const COUNTED: [AttrId; 28] = [
     AttrId::NOTICE,
     AttrId::NODE_DESCRIPTION,
@@ -153,25 +154,25 @@ const fn slot(attribute: AttrId) -> usize {
     COUNTED.len()
 }
 
-/// Counters of the fabric.
+/// The counters of the fabric.
 ///
-/// Every packet that was ever made is accounted for:
-/// `sent + traps + duplicates == delivered + consumed + dropped() + in_flight`.
+/// Every packet that was ever made is counted: `sent + traps + duplicates == delivered + consumed +
+/// dropped() + in_flight`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SimCounters {
-    /// Datagrams that clients sent.
+    /// The number of datagrams that clients sent.
     pub sent: u64,
-    /// Traps that agents sent, repetitions included.
+    /// The number of traps that agents sent, repetitions included.
     pub traps: u64,
-    /// Answers that a fault duplicated.
+    /// The number of answers that a fault duplicated.
     pub duplicates: u64,
-    /// Datagrams that clients received.
+    /// The number of datagrams that clients received.
     pub delivered: u64,
-    /// Datagrams that agents received and that have no answer: TrapRepress.
+    /// The number of datagrams that agents received and do not answer: TrapRepress.
     pub consumed: u64,
-    /// Packets in flight.
+    /// The number of packets in flight.
     pub in_flight: u64,
-    /// Requests that agents answered.
+    /// The number of requests that agents answered.
     pub answered: u64,
     get: [u64; COUNTED.len() + 1],
     set: [u64; COUNTED.len() + 1],
@@ -179,8 +180,8 @@ pub struct SimCounters {
 }
 
 impl SimCounters {
-    /// Requests that reached agents, by attribute and method. Attributes without a name in
-    /// [`AttrId`] are counted together, and methods other than Get and Set not at all.
+    /// The number of requests that reached agents, by attribute and method. Attributes without a
+    /// name in [`AttrId`] are counted together; methods other than Get and Set are not counted.
     pub fn received(&self, attribute: AttrId, method: Method) -> u64 {
         match method {
             Method::GET => self.get[slot(attribute)],
@@ -189,28 +190,28 @@ impl SimCounters {
         }
     }
 
-    /// All Gets that reached agents.
+    /// The number of Gets that reached agents.
     pub fn gets(&self) -> u64 {
         self.get.iter().sum()
     }
 
-    /// All Sets that reached agents.
+    /// The number of Sets that reached agents.
     pub fn sets(&self) -> u64 {
         self.set.iter().sum()
     }
 
-    /// Packets lost for one reason.
+    /// The number of packets lost for one reason.
     pub fn dropped_for(&self, reason: DropReason) -> u64 {
         self.dropped[reason as usize]
     }
 
-    /// Packets lost.
+    /// The number of packets lost.
     pub fn dropped(&self) -> u64 {
         self.dropped.iter().sum()
     }
 
-    /// The requests received that are not zero: attribute, Gets, Sets. Attributes without a name
-    /// come last, as `None`.
+    /// The numbers of received requests that are not zero: the attribute, the Gets, the Sets.
+    /// Attributes without a counter of their own come last, as `None`.
     pub fn by_attribute(&self) -> impl Iterator<Item = (Option<AttrId>, u64, u64)> + '_ {
         (0..=COUNTED.len())
             .map(|index| {

@@ -2,7 +2,7 @@
 //!
 //! A request can go by LID to the node where its directed part starts (DrSLID set), as those of
 //! `ibportstate` and `smpquery -c` do; its answer goes by LID to DrSLID from there. A LID-routed
-//! part after the directed one (DrDLID set) is refused as [`DropReason::MixedRoute`], for no known
+//! part after the directed one (DrDLID set) is refused as [`DropReason::MixedRoute`], because no known
 //! program sends one.
 
 use rsm_ids::{Lid, PortNum};
@@ -13,13 +13,13 @@ use crate::counters::DropReason;
 /// The next step of the packet at this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It leaves by this port.
+    /// The SMP leaves the node by this port.
     Exit(PortNum),
-    /// It is for this node.
+    /// The SMP is for this node.
     Here,
-    /// It goes on by LID: a request to the start of its directed part, an answer to DrSLID.
+    /// The SMP continues by LID: a request to the start of its directed part, an answer to DrSLID.
     ByLid,
-    /// It is lost.
+    /// The SMP is lost.
     Discard(DropReason),
 }
 
@@ -61,7 +61,8 @@ pub(crate) fn originate(smp: &mut Smp) -> Step {
     }
 }
 
-/// Whether an arriving packet is on its last hop, before [`arrive`] advances it.
+/// Whether an arriving packet is on its last hop. The caller asks before [`arrive`] advances the
+/// packet.
 pub(crate) fn ends_here(smp: &Smp) -> bool {
     if smp.is_returning() {
         smp.hop_pointer() <= u8::from(!starts_by_lid(smp))
@@ -70,7 +71,7 @@ pub(crate) fn ends_here(smp: &Smp) -> bool {
     }
 }
 
-/// Advances a packet that came in by `entry`.
+/// Advances a packet that entered the node by `entry`.
 pub(crate) fn arrive(smp: &mut Smp, entry: PortNum, is_switch: bool) -> Step {
     if let Some(reason) = refused(smp) {
         return Step::Discard(reason);
@@ -130,7 +131,7 @@ fn refused(smp: &Smp) -> Option<DropReason> {
 }
 
 fn exit(port: u8) -> Step {
-    // No packet leaves by port 0.
+    // No packet leaves a node by port 0.
     match port {
         0 => Step::Discard(DropReason::BadPath),
         _ => Step::Exit(PortNum(port)),

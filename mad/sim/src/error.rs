@@ -23,7 +23,7 @@ pub enum SimError {
     AmbiguousName {
         /// The given name.
         name: String,
-        /// How many nodes have this description.
+        /// The number of nodes that have this description.
         count: usize,
     },
     /// The node has no such port.
@@ -33,10 +33,10 @@ pub enum SimError {
         guid: Guid,
         /// The given port.
         port: PortNum,
-        /// How many external ports there are.
+        /// The number of external ports of the node.
         num_ports: u8,
     },
-    /// The port has no address of its own: no client can attach to it, and it sends nothing.
+    /// The port has no address of its own: no client can attach to it, and the port sends nothing.
     #[error("port {port} of node {guid} is not an end port")]
     NotAnEndPort {
         /// The node.
@@ -74,7 +74,7 @@ pub enum SimError {
         /// The port.
         port: PortNum,
     },
-    /// Another node has the GUID already.
+    /// Another node already has the GUID.
     #[error("there is a node with the GUID {guid} already")]
     GuidTaken {
         /// The GUID.
@@ -86,16 +86,16 @@ pub enum SimError {
     /// The description does not fit.
     #[error("a description has at most 64 bytes, this one has {len}")]
     DescriptionTooLong {
-        /// Its length in bytes.
+        /// The length of the description in bytes.
         len: usize,
     },
-    /// Not a probability.
+    /// The number is not a probability.
     #[error("{value} is not a probability: expected 0 to 1")]
     NotAProbability {
         /// The given value.
         value: f64,
     },
-    /// Not a rate.
+    /// The number is not a rate.
     #[error("{per_second} is no rate of errors: expected a number of at least 0, a second")]
     NotARate {
         /// The given value.
@@ -111,7 +111,7 @@ pub enum SimError {
         /// The allowed values.
         expected: &'static str,
     },
-    /// More ports than the model can number.
+    /// The netlist has more ports than the model can number.
     #[error("the fabric has more than {max} ports")]
     TooManyPorts {
         /// The bound.

@@ -4,21 +4,21 @@ use rsm_mad::wire::header::{AttrId, MadHeader};
 
 use crate::rng::{Probability, Rng};
 
-/// Faults of the whole fabric.
+/// The faults of the whole fabric.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FabricFaults {
-    /// Loss of any packet.
+    /// The probability of the loss of any packet.
     pub(crate) loss: Probability,
-    /// Additional loss of packets with these attributes.
+    /// The additional probability of loss of packets with each attribute.
     pub(crate) attribute_loss: BTreeMap<AttrId, Probability>,
-    /// Duplication of an answer.
+    /// The probability with which an answer is duplicated.
     pub(crate) duplicate: Probability,
-    /// Delay of an answer.
+    /// The probability with which an answer is late.
     pub(crate) late: Probability,
 }
 
 impl FabricFaults {
-    /// Whether a fault loses a packet with this header on its way.
+    /// Whether a fault loses a packet with this header between two nodes.
     pub(crate) fn lose(&self, rng: &mut Rng, header: &MadHeader) -> bool {
         rng.happens(self.loss)
             || self

@@ -7,26 +7,26 @@ use rsm_mad::wire::smp::SMP_DATA_LEN;
 
 /// A Set that took effect.
 ///
-/// Replayed in order on the state at the start of the recording, entries give every state that the
-/// fabric ever had.
+/// If the entries are applied in order to the state at the start of the recording, they give every
+/// state that the fabric ever had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetJournalEntry {
     /// The time when it took effect.
     pub time: Time,
-    /// The time when it was sent. One that a slow device held back can take effect after Sets that
-    /// were sent later.
+    /// The time when the Set was sent. A Set that a slow device delayed can take effect after Sets
+    /// that were sent later.
     pub sent: Time,
     /// The node and port of the client that sent it.
     pub sender: Option<(Guid, PortNum)>,
-    /// The node whose agent executed it.
+    /// The node whose agent executed the Set.
     pub node: Guid,
-    /// The port where it came in; 0 at a switch.
+    /// The port by which the Set entered the node; 0 at a switch.
     pub port: PortNum,
-    /// The attribute.
+    /// The attribute that the Set changed.
     pub attribute: AttrId,
-    /// The attribute modifier: port or block.
+    /// The attribute modifier: the number of a port or a block.
     pub modifier: u32,
-    /// The attribute as the agent has it afterwards, which is also the data of its answer.
+    /// The attribute after the Set, which is also the data of the answer.
     pub data: [u8; SMP_DATA_LEN],
 }
 
@@ -35,7 +35,8 @@ pub struct SetJournalEntry {
 pub struct SetJournal {
     entries: VecDeque<SetJournalEntry>,
     capacity: usize,
-    /// How many entries were lost for lack of capacity. The oldest go first.
+    /// The number of entries that were dropped for lack of capacity. The oldest entries are dropped
+    /// first.
     pub overwritten: u64,
 }
 
@@ -58,7 +59,7 @@ impl SetJournal {
         self.entries.push_back(entry);
     }
 
-    /// Takes the entries, leaving an empty journal of the same capacity.
+    /// Returns the entries, and leaves an empty journal with the same capacity.
     pub(crate) fn take(&mut self) -> SetJournal {
         let empty = SetJournal::with_capacity(self.capacity);
         std::mem::replace(self, empty)
@@ -74,7 +75,7 @@ impl SetJournal {
         self.entries.len()
     }
 
-    /// Whether there are no entries.
+    /// Whether the journal has no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

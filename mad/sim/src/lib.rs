@@ -5,8 +5,8 @@
 //! table is a lost packet. It has no clock, no thread and no socket: the caller passes the time. A
 //! run is a function of the netlist, the configuration, the seed, and the calls.
 //!
-//! [`live`] runs one in real time, behind the same [`Transport`](rsm_mad::transport::Transport) as
-//! hardware.
+//! [`live`] runs a simulation in real time, behind the same
+//! [`Transport`](rsm_mad::transport::Transport) as hardware.
 //!
 //! # What is modelled
 //!
@@ -19,12 +19,13 @@
 //!   Each agent has a buffer and a service time. General service datagrams go from client to client
 //!   like data, and are lost if the receiving port is no member of their partition.
 //! * Performance management: PortCounters, PortCountersExtended, PortRcvErrorDetails,
-//!   PortXmitDiscardDetails and PortExtendedSpeedsCounters of every port, which count general service
-//!   datagrams, the packets of probes, lost links and drops, and errors at any rate
-//!   ([`Sim::set_errors`]).
-//! * Adaptive routing of NVIDIA switches: ARInfo, groups and entries, whose ports packets of
-//!   connections leave by as badly as possible, or by seed ([`Sim::probe_choices`]); and a table in
-//!   force that differs from the one read back ([`Sim::set_adaptive_routing`]).
+//!   PortXmitDiscardDetails and PortExtendedSpeedsCounters of every port, which count general
+//!   service datagrams, the packets of probes, lost links and drops, and errors at a rate that the
+//!   caller sets ([`Sim::set_errors`]).
+//! * Adaptive routing of NVIDIA switches: ARInfo, groups, and entries that name a group. For the
+//!   packets of connections, the caller chooses whether a switch uses the worst port of a group or
+//!   a random one ([`Sim::probe_choices`]). The table that a switch uses may differ from the table
+//!   that a Get returns ([`Sim::set_adaptive_routing`]).
 //! * Virtual ports of hosts' ports: their attributes, traps 1144 and 1146, and packets between
 //!   them by LID and GUID ([`Sim::probe_vport`]).
 //! * Links: training, Down, Init, Armed, Active at both ends; unplugging, reboots, power;
@@ -35,7 +36,8 @@
 //!
 //! # What is not modelled
 //!
-//! * Random forwarding tables, and congestion: settings of congestion control are kept alone.
+//! * Random forwarding tables, and congestion: settings of congestion control are stored, but have
+//!   no effect.
 //! * Counters of SMPs, and samples of performance management.
 //! * Directed routes with LID-routed parts are refused.
 //! * Switches enforce partitions only for the packets of [`Sim::probe_partition`].

@@ -13,13 +13,13 @@ use crate::personality::Habit;
 use crate::queue::Event;
 use crate::sim::Sim;
 
-/// From both ends of a link being Armed to the first packet on it.
+/// The time from when both ends of a link are Armed until the first packet crosses it.
 const SELF_ACTIVATION: Duration = Duration::from_micros(5);
 
 impl Sim {
-    /// Executes the effects that agents left.
+    /// Executes the effects that agents returned.
     pub(crate) fn take_effects(&mut self) {
-        // No effect leaves a further effect: agents are not involved.
+        // No effect causes a further effect, because agents are not involved.
         let mut effects = std::mem::take(&mut self.effects);
         for effect in effects.drain(..) {
             match effect {
@@ -41,7 +41,8 @@ impl Sim {
         self.effects = effects;
     }
 
-    /// A port was armed. If both ends of its link are, those that activate by themselves do so.
+    /// Handles a port that became Armed. If both ends of its link are Armed, those that activate by
+    /// themselves do so.
     fn note_armed(&mut self, port: u32) {
         let peer = self.fabric.port(port).peer;
         if peer == NONE || self.fabric.port(peer).info.port_state() < PortState::Armed {
@@ -57,7 +58,7 @@ impl Sim {
         }
     }
 
-    /// The first packet came in by an armed port.
+    /// Handles the first packet that entered by an Armed port.
     pub(crate) fn self_activate(&mut self, port: u32, generation: u32) {
         let link = self.fabric.link_of(port);
         let same = self.fabric.port(link).link_generation == generation;
@@ -78,7 +79,7 @@ impl Sim {
             )
     }
 
-    /// Begins training, if there is a link that is down and both ends are able.
+    /// Begins training, if the link is down and both ends can train.
     pub(crate) fn train(&mut self, port: u32) {
         let peer = self.fabric.port(port).peer;
         if peer == NONE || self.fabric.port(port).is_up() || !self.able(port) || !self.able(peer) {
@@ -94,7 +95,7 @@ impl Sim {
         self.queue.push(self.now + self.config.link_training, up);
     }
 
-    /// Training ended.
+    /// Handles the end of a link's training.
     pub(crate) fn link_trained(&mut self, port: u32, generation: u32) {
         if self.fabric.port(port).link_generation != generation {
             return;
@@ -104,8 +105,8 @@ impl Sim {
         }
     }
 
-    /// Brings the link at a port up, if it is down and both ends can. Returns its ends if it did,
-    /// each once.
+    /// Brings the link at a port up, if the link is down and both ends can train. Returns the ports
+    /// of the link, each once; `None` if the link did not come up.
     pub(crate) fn bring_up(&mut self, port: u32) -> Option<Vec<u32>> {
         let peer = self.fabric.port(port).peer;
         if peer == NONE || self.fabric.port(port).is_up() || !self.able(port) || !self.able(peer) {
@@ -132,9 +133,9 @@ impl Sim {
         Some(ends)
     }
 
-    /// Takes the link at a port down and lets it train again if it can. `by_set` is the port whose
-    /// manager requested it: the switch there does not count it as a change of its own (IBA
-    /// 14.2.5.4).
+    /// Takes the link at a port down and lets it train again if it can. `by_set` is the port at
+    /// which the manager requested it: the switch of that port does not report it as a change of
+    /// port state (IBA 14.2.5.4).
     pub(crate) fn take_down(&mut self, port: u32, by_set: Option<u32>) {
         let peer = self.fabric.port(port).peer;
         if peer == NONE {

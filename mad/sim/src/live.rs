@@ -28,19 +28,21 @@ use rsm_mad::transport::{
 use crate::error::SimError;
 use crate::sim::{AttachId, Sim};
 
-/// How many commands can wait for the simulation: 4096 datagrams, 1.3 MB. Beyond, the channel
-/// refuses datagrams like a full send queue of an operating system; operations wait.
+/// The maximum number of commands that wait for the simulation: 4096 datagrams, 1.3 MB. When it is
+/// reached, the channel refuses datagrams like a full send queue of an operating system, and
+/// operations wait.
 const MAX_COMMANDS: usize = 4096;
 
-/// How many commands the thread takes in one turn, so that senders cannot hold the simulation up.
+/// The maximum number of commands that the thread handles in one turn, so that senders cannot block
+/// the simulation.
 const COMMANDS_AT_ONCE: usize = 256;
 
-/// How many transports' ports are updated between two looks at commands and events: with more
-/// clients, one of them sees a change of its port some rounds later.
+/// The number of transports whose ports are updated in one turn, between two checks of commands and
+/// events: if there are more clients, one of them sees a change of its port some turns later.
 const REFRESHED_AT_ONCE: usize = 64;
 
-/// The shortest time to sleep: for less the thread yields instead, for the operating system would
-/// oversleep.
+/// The shortest time to sleep: for a shorter time the thread yields instead, because the operating
+/// system would sleep too long.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 
 type Operation = Box<dyn FnOnce(&mut Sim) + Send>;
@@ -51,7 +53,8 @@ enum Command {
         datagram: Datagram,
         timeout: Duration,
     },
-    /// Like [`Command::Send`], without matching: all responses are delivered, at any time.
+    /// Sends a datagram as [`Command::Send`] does, but without matching: all responses are
+    /// delivered, at any time.
     Pass {
         client: AttachId,
         datagram: Datagram,
@@ -88,10 +91,10 @@ pub enum LiveError {
 
 /// Runs `sim` in real time on a thread of its own.
 ///
-/// Its virtual time goes on from where it is, at the pace of the clock.
+/// The virtual time of `sim` continues from its present value, at the pace of the clock.
 ///
 /// # Errors
-/// [`LiveError::Thread`].
+/// [`LiveError::Thread`] if the thread cannot be started.
 pub fn spawn(sim: Sim) -> Result<SimHandle, LiveError> {
     let (commands, inbox) = sync_channel(MAX_COMMANDS);
     let progress = Arc::new(Progress::start(sim.now()));
@@ -103,15 +106,17 @@ pub fn spawn(sim: Sim) -> Result<SimHandle, LiveError> {
     Ok(SimHandle { commands, progress })
 }
 
-/// How far the simulation's thread has followed the clock and the datagrams sent to it.
+/// The progress of the simulation's thread: how far it has followed the clock and the datagrams
+/// sent to it.
 #[derive(Debug)]
 struct Progress {
     started: Instant,
     /// The simulation's time at the start.
     origin: Time,
-    /// Datagrams sent by clients.
+    /// The number of datagrams that clients sent.
     sent: AtomicU64,
-    /// Those among them that are in the fabric, counted after `next`.
+    /// The number of these datagrams that have entered the fabric. The thread updates it after
+    /// `next`.
     taken: AtomicU64,
     /// The time of the next event in the fabric, in nanoseconds; `u64::MAX` without one.
     next: AtomicU64,
@@ -143,7 +148,7 @@ impl Progress {
     }
 }
 
-/// Operates a simulated fabric that runs in real time.
+/// A handle by which callers operate a simulated fabric that runs in real time.
 #[derive(Clone, Debug)]
 pub struct SimHandle {
     commands: SyncSender<Command>,
@@ -156,7 +161,7 @@ impl SimHandle {
     /// not be called from a sink.
     ///
     /// # Errors
-    /// [`LiveError::Stopped`].
+    /// [`LiveError::Stopped`] if the thread has ended.
     pub fn with<R: Send + 'static>(
         &self,
         operation: impl FnOnce(&mut Sim) -> R + Send + 'static,
@@ -175,7 +180,8 @@ impl SimHandle {
     /// Attaches a client to an end port. `sinks` are called on the simulation's thread.
     ///
     /// # Errors
-    /// [`LiveError::Attach`], [`LiveError::Stopped`].
+    /// [`LiveError::Attach`] if the port cannot have a client; [`LiveError::Stopped`] if the thread
+    /// has ended.
     pub fn attach(
         &self,
         node: Guid,
@@ -205,8 +211,8 @@ impl SimHandle {
     }
 }
 
-/// One client's transport into a simulated fabric that runs in real time. Dropping it detaches the
-/// client.
+/// The transport of one client into a simulated fabric that runs in real time. Dropping the
+/// transport detaches the client.
 #[derive(Debug)]
 pub struct SimTransport {
     commands: SyncSender<Command>,
@@ -216,7 +222,7 @@ pub struct SimTransport {
 }
 
 impl SimTransport {
-    /// The client.
+    /// The client at the simulation.
     pub fn client(&self) -> AttachId {
         self.client
     }
@@ -231,7 +237,7 @@ impl SimTransport {
         }
     }
 
-    /// Adapter and port, for messages.
+    /// The name of the adapter and the port for messages, for example `mlx5_0:1`.
     fn device(&self) -> String {
         device(&self.local)
     }
@@ -241,7 +247,7 @@ impl SimTransport {
     /// must not be called from a sink.
     ///
     /// # Errors
-    /// [`LiveError::Stopped`].
+    /// [`LiveError::Stopped`] if the thread has ended.
     pub fn pass(&self, datagram: &Datagram) -> Result<(), LiveError> {
         let command = Command::Pass {
             client: self.client,
@@ -250,7 +256,8 @@ impl SimTransport {
         self.commands.send(command).map_err(|_| LiveError::Stopped)
     }
 
-    /// Whether the fabric's thread is behind the clock: an answer that should be here may not be.
+    /// Whether the fabric's thread is behind the clock, so that an answer that should have arrived
+    /// may still be missing.
     pub fn has_unread(&self) -> bool {
         self.progress.is_behind()
     }
@@ -264,20 +271,20 @@ impl SimTransport {
     }
 }
 
-/// Adapter and port, for messages.
+/// The name of the adapter and the port for messages.
 fn device(local: &RwLock<LocalPort>) -> String {
     let local = local.read();
     format!("{}:{}", local.ca, local.port)
 }
 
-/// Puts a datagram into the queue, if there is room.
+/// Puts a datagram into the queue, if the queue has room.
 fn try_send(
     commands: &SyncSender<Command>,
     progress: &Progress,
     local: &RwLock<LocalPort>,
     command: Command,
 ) -> Result<(), SendError> {
-    // Before it is sent, so that it is never taken first.
+    // The datagram is counted before it is sent, so that `taken` is never greater than `sent`.
     progress.sent.fetch_add(1, Ordering::SeqCst);
     let sent = commands.try_send(command);
     if sent.is_err() {
@@ -376,7 +383,8 @@ impl SaPort for SimSaPort {
 
 impl Drop for SimTransport {
     fn drop(&mut self) {
-        // If the channel is full, the runner finds the shared port without other owners.
+        // If the channel is full, the runner detaches the client when it finds that the shared port
+        // has no other owner.
         let _ = self.commands.try_send(Command::Detach(self.client));
     }
 }
@@ -386,16 +394,16 @@ struct Outlet {
     port: Arc<RwLock<LocalPort>>,
 }
 
-/// The simulation's thread.
+/// The thread that runs the simulation.
 struct Runner {
     sim: Sim,
     outlets: BTreeMap<AttachId, Outlet>,
     /// The last transport whose port was updated.
     refreshed: Option<AttachId>,
-    /// How many transports may show a port as it was before the last event.
+    /// The number of transports that may show a port as it was before the last event.
     stale: usize,
     progress: Arc<Progress>,
-    /// Datagrams taken of transports.
+    /// The number of datagrams received from transports.
     taken: u64,
 }
 
@@ -415,7 +423,7 @@ impl Runner {
         self.progress.now()
     }
 
-    /// Shows how far this thread has come.
+    /// Publishes how far this thread has come.
     fn show_progress(&self) {
         let next = self.sim.next_event().map_or(u64::MAX, Time::as_nanos);
         self.progress.next.store(next, Ordering::SeqCst);
@@ -435,7 +443,7 @@ impl Runner {
             self.refresh();
             self.show_progress();
             if self.stale > 0 {
-                // Commands come first.
+                // Commands are handled first.
                 continue;
             }
             let idle = match self.sim.next_event() {
@@ -516,8 +524,8 @@ impl Runner {
         }
     }
 
-    /// Updates the ports of the next transports in turn, and detaches clients whose transport is
-    /// gone.
+    /// Updates the ports of some transports in turn, and detaches clients whose transport was
+    /// dropped.
     fn refresh(&mut self) {
         let count = self.stale.min(self.outlets.len()).min(REFRESHED_AT_ONCE);
         let after = self.refreshed.map_or(Bound::Unbounded, Bound::Excluded);

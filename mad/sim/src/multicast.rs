@@ -14,11 +14,12 @@ use crate::tally::{Load, Walk};
 /// The result for the copies of a multicast packet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MulticastProbe {
-    /// How many copies reached each end port: port 0 of a switch, the ports of other nodes.
+    /// The number of copies that reached each end port, which is port 0 of a switch or a port of
+    /// another node.
     pub delivered: BTreeMap<(Guid, PortNum), u32>,
-    /// Ports that could not forward a copy, with the reason.
+    /// The ports that could not forward a copy, with the reason.
     pub dropped: Vec<(Guid, PortNum, DropReason)>,
-    /// Whether copies loop.
+    /// Whether copies of the packet are in a loop.
     pub loops: bool,
 }
 
@@ -27,12 +28,13 @@ pub struct MulticastProbe {
 const MAX_COPIES: usize = 1 << 17;
 
 impl Sim {
-    /// Sends a multicast data packet of 256 bytes from an end port, and returns the result for its
-    /// copies. It takes no time and changes nothing but counters, as [`Sim::probe`].
+    /// Sends a multicast data packet of 256 bytes from an end port, and returns what happens to the
+    /// copies of it. As with [`Sim::probe`], the packet takes no time and changes nothing but
+    /// counters.
     ///
-    /// Switches forward it by their multicast forwarding tables up to MulticastFDBTop, by every
-    /// port but the entry port, over links that carry data (see [`Sim::probe`]). Partitions and
-    /// loss are not considered.
+    /// Switches forward it according to their multicast forwarding tables up to MulticastFDBTop, by
+    /// every port but the entry port, over links that carry data (see [`Sim::probe`]). Partitions
+    /// and loss are not considered.
     ///
     /// # Errors
     /// The source does not exist or has no address.
@@ -81,13 +83,13 @@ impl Sim {
 /// A copy of a packet.
 #[derive(Clone, Copy)]
 struct PacketCopy {
-    /// The port that it came in by.
+    /// The port by which the copy entered its node.
     entry: u32,
     /// The number of links crossed.
     hops: u32,
 }
 
-/// The copies of a packet on their way.
+/// The copies of a packet that are still in the fabric.
 struct Copies<'a> {
     fabric: &'a Fabric,
     walk: Walk<'a>,
@@ -125,7 +127,7 @@ impl Copies<'_> {
         *self.probe.delivered.entry((guid, port)).or_default() += 1;
     }
 
-    /// A copy leaves its node by the port `exit`.
+    /// Sends a copy out of its node by the port `exit`.
     fn leave(&mut self, copy: PacketCopy, exit: u32) {
         match route::pass(self.fabric, copy.entry, exit, self.traffic) {
             Ok(()) => {
@@ -143,7 +145,7 @@ impl Copies<'_> {
         }
     }
 
-    /// A copy is lost at a port of its node.
+    /// Records that a copy is lost at a port of its node.
     fn end(&mut self, copy: PacketCopy, port: u32, why: DropReason) {
         let came_by = (copy.hops > 0).then(|| self.fabric.port(copy.entry).peer);
         self.walk.turn_to(came_by);

@@ -1,4 +1,4 @@
-//! Notices of agents: the content of traps (IBA 13.4.8, 14.2.5.1).
+//! The notices of agents, which are the content of traps (IBA 13.4.8, 14.2.5.1).
 
 use rsm_mad::wire::attr::{
     Details, LinkStateChange, LocalChange, LocalChanges, Notice, NoticeType, ProducerType, Trap,
@@ -23,7 +23,7 @@ pub(crate) fn notice_of<D: Details>(
     Notice::generic(kind, producer, trap, fabric.port(port).info.lid(), details)
 }
 
-/// Trap 128 from a switch.
+/// The notice of trap 128 from a switch.
 pub(crate) fn link_state_change(fabric: &Fabric, port0: u32) -> Notice {
     let mut details = LinkStateChange::default();
     details.set_lid(fabric.port(port0).info.lid());
@@ -31,7 +31,8 @@ pub(crate) fn link_state_change(fabric: &Fabric, port0: u32) -> Notice {
     notice_of(fabric, port0, kind, trap, &details)
 }
 
-/// Trap 144 from the agent at `port`: its capability mask changed, or `changes`.
+/// The notice of trap 144 from the agent at `port`: its capability mask changed, or `changes` lists
+/// the changes.
 pub(crate) fn local_change(fabric: &Fabric, port: u32, changes: LocalChanges) -> Notice {
     let info = &fabric.port(port).info;
     let mut details = LocalChange::default();

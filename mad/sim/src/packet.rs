@@ -11,28 +11,29 @@ use rsm_mad::wire::smp::Smp;
 use crate::directed;
 use crate::fabric::NONE;
 
-/// A management datagram with its packet headers, and its place.
+/// A management datagram with its packet headers and its present place in the fabric.
 #[derive(Debug, Clone)]
 pub(crate) struct Packet {
     pub(crate) mad: MadBytes,
-    /// [`Lid::PERMISSIVE`] in SMPs whose whole route is directed.
+    /// The source LID; [`Lid::PERMISSIVE`] in an SMP whose whole route is directed.
     pub(crate) slid: Lid,
-    /// [`Lid::PERMISSIVE`] in SMPs whose whole route is directed.
+    /// The destination LID; [`Lid::PERMISSIVE`] in an SMP whose whole route is directed.
     pub(crate) dlid: Lid,
-    /// Index of the port where it starts, came in, or is.
+    /// The index of the port where the packet starts, last arrived, or is waiting.
     pub(crate) at: u32,
-    /// The epoch of the node whose agent has it.
+    /// The epoch of the node whose agent holds the packet.
     pub(crate) epoch: u32,
     pub(crate) sl: u8,
     /// The P_Key, if it is no SMP.
     pub(crate) p_key: PKey,
-    /// When a client sent it, if one did.
+    /// The time at which a client sent the packet, if a client sent it.
     pub(crate) sent: Time,
-    /// Index of the port of that client.
+    /// The index of the port of that client.
     pub(crate) sender: u32,
-    /// Whether it has not left the node it starts from.
+    /// Whether the packet has not yet left the node that sent it.
     pub(crate) origin: bool,
-    /// Whether it answers a request that never left this node; its LIDs do not matter then.
+    /// Whether the packet answers a request that never left this node; the LIDs of the packet are
+    /// not used then.
     pub(crate) home: bool,
 }
 
@@ -74,18 +75,18 @@ impl Packet {
         self.header().class().is_subnet_management()
     }
 
-    /// Whether the agent of the node that it reaches forwards it.
+    /// Whether the agent of the node that the packet reaches forwards it.
     pub(crate) fn passes(&self) -> bool {
         self.is_directed() && !self.origin && !directed::ends_here(self.smp())
     }
 
-    /// Whether it is a packet of RMPP, which carries longer messages (IBA 13.6).
+    /// Whether the packet is of RMPP, which carries messages longer than a datagram (IBA 13.6).
     pub(crate) fn is_segment(&self) -> bool {
         self.header().class() == Class::SUBNET_ADMINISTRATION
             && RmppHeader::of(&self.mad).is_active()
     }
 
-    /// Whether an agent rather than a client handles it first at its destination.
+    /// Whether an agent rather than a client handles the packet first at its destination.
     pub(crate) fn is_for_agent(&self) -> bool {
         match self.header().method() {
             Method::GET | Method::SET => self.is_smp() || self.is_of_general_agent(),
@@ -94,18 +95,18 @@ impl Packet {
         }
     }
 
-    /// Whether it is of a class of general services that every node has an agent for.
+    /// Whether the packet is of a class of general services for which every node has an agent.
     pub(crate) fn is_of_general_agent(&self) -> bool {
         self.header().class() == Class::PERFORMANCE || self.is_congestion_control()
     }
 
-    /// Whether it is of congestion control.
+    /// Whether the packet is of congestion control.
     pub(crate) fn is_congestion_control(&self) -> bool {
         self.header().class() == Class::CONGESTION_CONTROL
     }
 }
 
-/// Packets by index; slots are reused.
+/// The packets in flight by their index; slots are reused.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Packets {
     slots: Vec<Packet>,

@@ -2,7 +2,7 @@
 //!
 //! General service datagrams and the data packets of [probes](Sim::probe) count on each link that
 //! they cross, and where they are lost; SMPs do not. A [symptom](Sim::set_errors) makes a counter
-//! move by itself.
+//! increase by itself.
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
@@ -22,7 +22,7 @@ use crate::tally::{Performance, PortCounts, Symptom};
 
 /// The counters that a request selects, and the ports that it selects.
 struct Selected {
-    /// The ports: one, or all external ports of a switch.
+    /// The selected ports: one port, or all external ports of a switch.
     ports: Vec<u32>,
     now: Time,
 }
@@ -54,10 +54,11 @@ impl Sim {
         Ok(self.performance.at(index, self.now).counters)
     }
 
-    /// Makes a counter of a port move by so many a second, as a symptom of damage; 0 ends it.
+    /// Makes a counter of a port increase by this number a second, as a symptom of damage; 0 ends
+    /// the symptom.
     ///
     /// # Errors
-    /// There is no such port, or the rate is no number of at least 0.
+    /// There is no such port, or the rate is negative or not a number.
     pub fn set_errors(
         &mut self,
         node: Guid,
@@ -84,7 +85,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Counts a general service datagram that left by the ports `crossed`, in their order.
+    /// Counts a general service datagram at the ports `crossed`, by which it left nodes in this
+    /// order.
     pub(crate) fn count_way(&mut self, crossed: &[u32], way: &Way) {
         for &exit in crossed {
             self.performance.cross(exit, self.fabric.port(exit).peer);
@@ -100,8 +102,8 @@ impl Sim {
         counts.lose(lost);
     }
 
-    /// Answers a request of performance management at its destination: data replace those of the
-    /// request.
+    /// Answers a request of performance management at its destination: the data of the answer
+    /// replace those of the request.
     pub(crate) fn answer_performance(&mut self, index: u32) -> Result<(), Status> {
         let packet = self.packets.get(index);
         let (entry, header) = (packet.at, *packet.header());
@@ -153,7 +155,8 @@ impl Sim {
         let info = ClassPortInfo::from_prefix_mut(data).expect("the data are longer");
         info.set_base_version(1)
             .set_class_version(CLASS_VERSION)
-            // The same field; its bits are the class's own.
+            // The field is at the same place as in the SA's ClassPortInfo; the meaning of its bits
+            // is defined by the class.
             .set_capability_mask(SaCapabilityMask(capabilities.0))
             // PortCountersExtended has all counters with 64 bits.
             .set_capability_mask2(SaCapabilityMask2(
@@ -198,8 +201,8 @@ impl Sim {
         Ok(())
     }
 
-    /// The ports that a PortSelect names at the node of `entry`: an adapter's agent answers for the
-    /// port that the request came in by alone.
+    /// The ports that a PortSelect selects at the node of `entry`: an adapter's agent answers only
+    /// for the port by which the request entered.
     fn selected(&self, entry: u32, select: u8) -> Result<Selected, Status> {
         let node = self.fabric.node_of(entry);
         let ports = match select {

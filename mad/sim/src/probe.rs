@@ -10,27 +10,28 @@ use crate::tally::Load;
 /// The result for a data packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
-    /// It reached the port that holds the LID.
+    /// The packet reached the port that holds the LID.
     Delivered {
         /// The node.
         node: Guid,
         /// The port; 0 on a switch.
         port: PortNum,
-        /// How many links it crossed.
+        /// The number of links that the packet crossed.
         hops: u32,
     },
-    /// It was lost.
+    /// The packet was lost.
     Dropped {
-        /// The node that dropped it, or whose link did not take it.
+        /// The node that dropped the packet, or whose link did not accept it.
         node: Guid,
-        /// The port it should have left by, or its entry port if it had no exit.
+        /// The port by which the packet should have left the node, or the port by which it entered
+        /// if it had no exit.
         port: PortNum,
-        /// How many links it crossed before.
+        /// The number of links that the packet crossed before it was lost.
         hops: u32,
-        /// The reason.
+        /// The reason for the loss.
         why: DropReason,
     },
-    /// It is in a forwarding loop.
+    /// The packet is in a forwarding loop.
     Loop {
         /// A switch on the loop.
         node: Guid,
@@ -44,16 +45,16 @@ impl Probe {
     }
 }
 
-/// The default payload of a probe: 256 bytes, a management datagram.
+/// The default payload of a probe in bytes: that of a management datagram.
 pub(crate) const PAYLOAD: u16 = 256;
 
 impl Sim {
-    /// Sends a data packet of 256 bytes from an end port to a LID, and returns the result. It takes
-    /// no time and changes nothing but counters: [`port_counters`](Sim::port_counters) has it at
-    /// both ends of each link that it crosses, and where it is lost.
+    /// Sends a data packet of 256 bytes from an end port to a LID, and returns the result. The
+    /// packet takes no time and changes nothing but counters: [`port_counters`](Sim::port_counters)
+    /// counts it at both ends of each link that it crosses, and where it is lost.
     ///
-    /// A packet needs Active ports, entries in the forwarding tables up to LinearFDBTop, virtual
-    /// lanes in operation, and NeighborMTU. Partitions and loss are not considered.
+    /// A packet needs Active ports, entries in the forwarding tables up to LinearFDBTop, VLs in
+    /// operation, and a NeighborMTU of at least its size. Partitions and loss are not considered.
     ///
     /// # Errors
     /// The source does not exist or has no address.
@@ -61,7 +62,7 @@ impl Sim {
         self.probe_with(source, dlid, sl, PAYLOAD)
     }
 
-    /// Like [`probe`](Sim::probe), with a payload of this many bytes.
+    /// Sends a data packet like [`probe`](Sim::probe), with a payload of this many bytes.
     ///
     /// # Errors
     /// The source does not exist or has no address.
@@ -76,9 +77,9 @@ impl Sim {
         self.walk(source, dlid, Traffic::Data { sl, payload, key })
     }
 
-    /// Like [`probe`](Sim::probe), with this P_Key: the source has to hold it, and a key that admits
-    /// it the destination and each port of a switch on the way that enforces partitions (IBA
-    /// 10.9.3).
+    /// Sends a data packet like [`probe`](Sim::probe), with this P_Key. The source must hold the
+    /// key; the destination, and each port of a switch on the path that enforces partitions, must
+    /// hold a key that admits it (IBA 10.9.3).
     ///
     /// # Errors
     /// The source does not exist or has no address.
@@ -121,7 +122,7 @@ impl Sim {
         })
     }
 
-    /// Follows a data packet and counts what it moves.
+    /// Follows a data packet to its end, and counts it on the links that it crosses.
     pub(crate) fn walk_from(&self, start: u32, dlid: Lid, traffic: Traffic, load: Load) -> Way {
         let fabric = &self.fabric;
         let mut walk = self.performance.walks.begin(fabric, load);

@@ -1,7 +1,7 @@
-//! The simulator's own random numbers: the same seed gives the same run, on every machine and in
+//! The random numbers of the simulator: equal seeds give equal runs, on every machine and with
 //! every version of every dependency.
 
-/// xoshiro256++ (Blackman and Vigna, 2019), seeded by SplitMix64.
+/// The generator xoshiro256++ (Blackman and Vigna, 2019), seeded by SplitMix64.
 #[derive(Debug, Clone)]
 pub(crate) struct Rng {
     state: [u64; 4],
@@ -30,27 +30,27 @@ impl Rng {
         result
     }
 
-    /// A number below `bound`, 0 where `bound` is 0. The bias of the multiplication is below 2^-32
-    /// for the bounds used here (nanoseconds of a second).
+    /// A random number below `bound`; 0 if `bound` is 0. The bias of the multiplication is below
+    /// 2^-32 for the bounds used here (nanoseconds of a second).
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Whether an event of this chance happens. A chance of zero draws no number, so that disabled
-    /// faults do not change a run.
+    /// Whether an event with this probability happens. A probability of zero draws no number, so
+    /// that disabled faults do not change a run.
     pub(crate) fn happens(&mut self, chance: Probability) -> bool {
         chance.0 != 0 && (self.next_u64() >> 32) < chance.0
     }
 }
 
-/// A probability in steps of 2^-32: 0 never, 2^32 always.
+/// A probability in steps of 2^-32: 0 means never, 2^32 means always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Probability(u64);
 
 impl Probability {
     pub(crate) const NEVER: Probability = Probability(0);
 
-    /// The nearest step to `probability`; `None` unless it is from 0 to 1.
+    /// The step that is nearest to `probability`; `None` unless `probability` is from 0 to 1.
     pub(crate) fn new(probability: f64) -> Option<Probability> {
         (0.0..=1.0)
             .contains(&probability)
@@ -65,8 +65,8 @@ mod tests {
     #[test]
     fn the_sequence_is_pinned() {
         let mut rng = Rng::new(0);
-        // SplitMix64 of 0 starts 0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4, … (reference
-        // implementation).
+        // The outputs of SplitMix64 with seed 0 start with 0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4,
+        // … (reference implementation).
         assert_eq!(rng.state[0], 0xE220_A839_7B1D_CDAF);
         assert_eq!(rng.state[1], 0x6E78_9E6A_A1B9_65F4);
         let first = rng.next_u64();

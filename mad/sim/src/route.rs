@@ -1,4 +1,4 @@
-//! The route of a LID-routed packet, by the tables of the switches.
+//! The route of a LID-routed packet, as the tables of the switches determine it.
 
 use rsm_ids::Lid;
 use rsm_mad::wire::MAD_LEN;
@@ -7,16 +7,17 @@ use rsm_mad::wire::attr::{PKey, PortState};
 use crate::counters::DropReason;
 use crate::fabric::{Fabric, NONE};
 
-/// How many switches a packet may cross before it counts as looping. Hardware would forward it
-/// until a time-out of the switch.
+/// The maximum number of switches that a packet crosses before it counts as looping. Hardware would
+/// forward it until a time-out of the switch.
 pub(crate) const MAX_SWITCHES: u32 = 64;
 
 /// The kind of traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Traffic {
-    /// An SMP: VL15, which passes wherever a link is up.
+    /// An SMP, which travels on VL15 and passes every link that is up.
     Management,
-    /// Anything else: needs Active links, lanes in operation, and room for its payload.
+    /// Any other packet: it needs Active links, VLs in operation, and links whose MTU is large
+    /// enough.
     Data {
         sl: u8,
         payload: u16,
@@ -26,7 +27,7 @@ pub(crate) enum Traffic {
 }
 
 impl Traffic {
-    /// The payload in bytes; that of a datagram for SMPs.
+    /// The payload in bytes; for an SMP that of a datagram.
     pub(crate) fn payload(self) -> u16 {
         match self {
             Traffic::Management => MAD_LEN as u16,
@@ -34,7 +35,7 @@ impl Traffic {
         }
     }
 
-    /// The P_Key that ports on the way check.
+    /// The P_Key that ports on the path check; `None` if they check none.
     pub(crate) fn key(self) -> Option<PKey> {
         match self {
             Traffic::Management => None,
@@ -46,17 +47,18 @@ impl Traffic {
 /// The end of a packet's route, delivered or lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// The port that holds the DLID, or the one at which the packet was lost: the exit port if the
+    /// The port that holds the DLID, or the port at which the packet was lost: the exit port if the
     /// node had one, else the entry port.
     pub(crate) port: u32,
-    /// How many links it crossed.
+    /// The number of links that the packet crossed.
     pub(crate) hops: u32,
     pub(crate) result: Result<(), DropReason>,
 }
 
 /// Follows a packet from an end port to the port that holds `dlid`.
 ///
-/// `cross` decides at each link, with the port that the packet leaves by, whether it gets across.
+/// `cross` decides for each link whether the packet crosses it; its argument is the port by which
+/// the packet leaves.
 pub(crate) fn follow(
     fabric: &Fabric,
     start: u32,
@@ -117,7 +119,8 @@ pub(crate) fn follow(
     }
 }
 
-/// Whether a port of a switch that enforces partitions is no member of the packet's.
+/// Whether a port belongs to a switch, enforces partitions, and is no member of the packet's
+/// partition.
 fn is_foreign(fabric: &Fabric, port: u32, traffic: Traffic) -> bool {
     let Some(key) = traffic.key() else {
         return false;
@@ -125,8 +128,8 @@ fn is_foreign(fabric: &Fabric, port: u32, traffic: Traffic) -> bool {
     fabric.node_of(port).is_switch() && fabric.port(port).p_key_index(key).is_none()
 }
 
-/// Whether a packet that came in by `entry` of a node can leave by `exit` and be accepted at the
-/// other end.
+/// Whether a packet that entered a node by `entry` can leave by `exit` and be accepted at the other
+/// end of that link.
 pub(crate) fn pass(
     fabric: &Fabric,
     entry: u32,
@@ -140,7 +143,7 @@ pub(crate) fn pass(
     let Traffic::Data { sl, payload, .. } = traffic else {
         return Ok(());
     };
-    // Data leaves by Active ports and enters by Armed and Active ones (IBA 7.2.7).
+    // Data packets leave by Active ports and enter by Armed and Active ports (IBA 7.2.7).
     let far = fabric.port(port.peer).info.port_state();
     if port.info.port_state() != PortState::Active
         || !matches!(far, PortState::Armed | PortState::Active)

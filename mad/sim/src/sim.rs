@@ -27,26 +27,26 @@ use crate::tally::Performance;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttachId(pub(crate) u32);
 
-/// A program behind a port: the state that a host's kernel keeps for it.
+/// A program at a port, with the state that the kernel of a host keeps for it.
 #[derive(Debug, Clone)]
 pub(crate) struct AttachedClient {
     pub(crate) port: u32,
-    /// When the host has passed on all datagrams given to it.
+    /// The time at which the host has passed on all datagrams that the program sent.
     send_free: Time,
     /// Whether only responses to waiting requests are delivered.
     matches: bool,
-    /// Waiting requests, by their class and the low half of their transaction. For look-ups only,
-    /// never iterated.
+    /// The waiting requests, by their class and the low half of their transaction identifier. For
+    /// look-ups only, never iterated.
     waiting: HashMap<(Class, u32), u64>,
     serial: u64,
 }
 
 /// A simulated fabric: nodes, cables and packets, in virtual time.
 ///
-/// It does nothing by itself. Datagrams go in by [`send`](Sim::send); [`poll`](Sim::poll) runs all
-/// events up to a time and returns the datagrams and events of clients;
-/// [`next_event`](Sim::next_event) returns the time of the next event. Operations on the hardware,
-/// like [`unlink`](Sim::unlink), take place at [`now`](Sim::now).
+/// The simulation runs only when it is called. [`send`](Sim::send) accepts datagrams;
+/// [`poll`](Sim::poll) runs all events up to a time and returns the datagrams and events of
+/// clients; [`next_event`](Sim::next_event) returns the time of the next event. Operations on the
+/// hardware, like [`unlink`](Sim::unlink), take place at [`now`](Sim::now).
 ///
 /// A run is a function of the netlist, the configuration, the seed and the calls with their times.
 #[derive(Clone)]
@@ -58,16 +58,16 @@ pub struct Sim {
     pub(crate) clients: Vec<AttachedClient>,
     pub(crate) counters: SimCounters,
     pub(crate) performance: Performance,
-    /// For look-ups only, never iterated.
+    /// The agents of congestion control. For look-ups only, never iterated.
     pub(crate) congestion: CongestionAgents,
     pub(crate) faults: FabricFaults,
     pub(crate) journal: Option<SetJournal>,
     pub(crate) rng: Rng,
     pub(crate) now: Time,
     output: VecDeque<(AttachId, Inbound)>,
-    /// The ports that a datagram left by; kept for its memory.
+    /// The ports by which a datagram left nodes; a buffer that is kept to save allocations.
     pub(crate) crossed: Vec<u32>,
-    /// The effects that agents left; kept for its memory.
+    /// The effects that agents returned; a buffer that is kept to save allocations.
     pub(crate) effects: Vec<Effect>,
 }
 
@@ -76,8 +76,8 @@ impl Sim {
     /// Init, and no tables are programmed.
     ///
     /// # Errors
-    /// [`SimError::Config`] where a value of the configuration does not fit its attribute,
-    /// [`SimError::TooManyPorts`] beyond four billion ports.
+    /// [`SimError::Config`] if a value of the configuration does not fit its attribute;
+    /// [`SimError::TooManyPorts`] if there are more than four billion ports.
     pub fn new(netlist: &Netlist, config: SimConfig, seed: u64) -> Result<Sim, SimError> {
         config.check()?;
         let mut sim = Sim {
@@ -106,7 +106,7 @@ impl Sim {
     /// Attaches a client to a port: port 0 of a switch, an external port of another node.
     ///
     /// # Errors
-    /// There is no such port, it has no address, or it has a client.
+    /// There is no such port, or the port has no address or already has a client.
     pub fn attach(&mut self, node: Guid, port: PortNum) -> Result<AttachId, SimError> {
         let index = self.fabric.find_end_port(node, port)?;
         let slot = &mut self.fabric.port_mut(index).client;
@@ -125,7 +125,7 @@ impl Sim {
         Ok(id)
     }
 
-    /// Detaches a client: it receives nothing more, and its port clears IsSM.
+    /// Detaches a client: the client receives nothing more, and its port clears IsSM.
     pub fn detach(&mut self, client: AttachId) {
         if let Some(index) = self.client_port(client) {
             self.set_is_sm(client, false);
@@ -135,7 +135,7 @@ impl Sim {
         }
     }
 
-    /// Sends a datagram from a client at `now`. Its responses are delivered at any time.
+    /// Sends a datagram from a client at `now`. Responses to it are delivered at any time.
     ///
     /// The node's own agent answers requests addressed to the client's own port (no hops, or its
     /// own LID).
@@ -163,8 +163,8 @@ impl Sim {
         }
     }
 
-    /// Sends a datagram like an operating system: with a non-zero `timeout` the host waits for a
-    /// response, and without one in time the client receives [`Inbound::SendFailed`].
+    /// Sends a datagram as an operating system does: if `timeout` is not zero, the host waits for a
+    /// response, and if none arrives in time, the client receives [`Inbound::SendFailed`].
     ///
     /// From the first use on, responses without a waiting request do not reach this client; they
     /// are counted as [`DropReason::TooLate`].
@@ -197,7 +197,7 @@ impl Sim {
     }
 
     /// Runs all events up to `now`, or up to the next output for a client, which it returns. Call
-    /// it until there is none.
+    /// it until it returns `None`.
     pub fn poll(&mut self, now: Time) -> Option<(AttachId, Inbound)> {
         loop {
             if let Some(output) = self.output.pop_front() {
@@ -216,7 +216,7 @@ impl Sim {
         }
     }
 
-    /// The time of the next event for [`poll`](Sim::poll); `None` if there is none.
+    /// The time of the next event for [`poll`](Sim::poll); `None` if there is no event.
     pub fn next_event(&self) -> Option<Time> {
         if self.output.is_empty() {
             self.queue.next_time()
@@ -235,20 +235,21 @@ impl Sim {
         &self.config
     }
 
-    /// The counters so far.
+    /// The values of the counters so far.
     pub fn counters(&self) -> SimCounters {
         let mut counters = self.counters.clone();
         counters.in_flight = self.packets.len() as u64;
         counters
     }
 
-    /// Records every Set that takes effect from now on, the last `capacity` of them. It replaces a
-    /// running recording.
+    /// Starts a recording of the Sets that take effect from now on; it keeps the last `capacity` of
+    /// them. A running recording is replaced.
     pub fn start_journal(&mut self, capacity: usize) {
         self.journal = Some(SetJournal::with_capacity(capacity));
     }
 
-    /// Takes the recorded Sets; recording goes on. `None` if it was never started.
+    /// Returns the Sets recorded so far and removes them; the recording continues. `None` if no
+    /// recording was started.
     pub fn take_journal(&mut self) -> Option<SetJournal> {
         self.journal.as_mut().map(SetJournal::take)
     }
@@ -276,7 +277,7 @@ impl Sim {
                 let port = self.fabric.port_mut(port);
                 if port.lease_running && port.lease_generation == generation {
                     port.lease_running = false;
-                    // The key can be read again, and a manager that lost it can recover (IBA
+                    // The M_Key can be read again, so that a manager that lost it can recover (IBA
                     // 14.2.4.2).
                     port.info.set_m_key_protect_bits(0);
                 }
@@ -284,12 +285,12 @@ impl Sim {
         }
     }
 
-    /// Makes room for a packet, or counts its loss.
+    /// Admits a packet if there is room for it; otherwise counts its loss and returns `None`.
     pub(crate) fn admit(&mut self, packet: Packet) -> Option<u32> {
         if self.packets.len() < self.config.max_in_flight {
             return Some(self.packets.insert(packet));
         }
-        // It counts as sent and lost; no other counter includes it.
+        // The packet counts as sent and as lost; no other counter includes it.
         self.counters.sent += 1;
         self.counters.count_drop(DropReason::FabricFull);
         None
@@ -306,8 +307,9 @@ impl Sim {
         (port != NONE).then_some(port)
     }
 
-    /// Whether a response may reach a client: not without a waiting request, if the client's host
-    /// matches responses. A segment of a longer response may: the client's RMPP knows its transfer.
+    /// Whether a response may reach a client. If the client's host matches responses, it needs a
+    /// waiting request, unless it is a segment of a longer response: the RMPP of the client knows
+    /// the transfer.
     pub(crate) fn claim_response(
         &mut self,
         client: u32,

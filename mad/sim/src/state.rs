@@ -12,8 +12,9 @@ use crate::personality::Personality;
 use crate::sim::{AttachId, Sim};
 
 impl Sim {
-    /// Whether the aggregation node behind a port may work, and the service levels on which packets
-    /// to the port may arrive out of order, as ExtendedPortInfo was last set.
+    /// The ExtendedPortInfo that was last set at a port: whether the aggregation node behind the
+    /// port may work, and the mask of service levels on which packets to the port may arrive out of
+    /// order.
     ///
     /// # Errors
     /// There is no such port.
@@ -22,8 +23,8 @@ impl Sim {
         Ok((port.aggregation_enabled, port.out_of_order_sls))
     }
 
-    /// The node called `name`: its GUID, its identifier (`S-0002c90300001234`), or its description
-    /// if no other node has the same.
+    /// The node that `name` identifies: by its GUID, by its identifier (`S-0002c90300001234`), or
+    /// by its description if no other node has the same description.
     ///
     /// # Errors
     /// There is no such node, or several have this description.
@@ -32,18 +33,18 @@ impl Sim {
         Ok(self.fabric.node(index).guid)
     }
 
-    /// All nodes, in the order of the netlist and then of being added.
+    /// All nodes, in the order of the netlist, followed by the nodes that were added later.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = (Guid, NodeKind)> + '_ {
         self.fabric.nodes.iter().map(|node| (node.guid, node.kind))
     }
 
-    /// How many nodes there are of a kind.
+    /// The number of nodes of a kind.
     pub fn count(&self, kind: NodeKind) -> usize {
         self.fabric.count(kind)
     }
 
-    /// All ports with addresses of their own, node by node: port 0 of switches, external ports of
-    /// others; ports without a cable included.
+    /// All ports with an address of their own, node by node: port 0 of switches, external ports of
+    /// other nodes. Ports without a cable are included.
     pub fn end_ports(&self) -> impl Iterator<Item = (Guid, PortNum)> + '_ {
         self.fabric.nodes.iter().flat_map(|node| {
             let numbers = if node.is_switch() {
@@ -55,8 +56,8 @@ impl Sim {
         })
     }
 
-    /// The first end port that holds a LID: by its base LID or one that its LMC adds. It looks at
-    /// all end ports.
+    /// The first end port that holds a LID, as its base LID or as one that its LMC adds. The search
+    /// looks at all end ports.
     pub fn holder(&self, lid: Lid) -> Option<(Guid, PortNum)> {
         let mut ends = self.end_ports();
         ends.find(|&(guid, port)| {
@@ -65,14 +66,14 @@ impl Sim {
         })
     }
 
-    /// The first end port with this GUID. It looks at all end ports.
+    /// The first end port with this GUID. The search looks at all end ports.
     pub fn port_with(&self, guid: Guid) -> Option<(Guid, PortNum)> {
         let mut ends = self.end_ports();
         ends.find(|&(node, port)| self.port_guid(node, port).is_ok_and(|own| own == guid))
     }
 
-    /// The GidPrefix of the first end port that has a LID, as its manager set it; `None` where none
-    /// has one.
+    /// The GidPrefix of the first end port that has a LID, as its manager set it; `None` if no end
+    /// port has a LID.
     pub fn gid_prefix(&self) -> Option<u64> {
         let infos = self.end_ports().filter_map(|(guid, port)| {
             let index = self.fabric.find_port(guid, port).ok()?;
@@ -115,7 +116,7 @@ impl Sim {
         Ok(self.fabric.node(self.fabric.find_node(node)?).personality)
     }
 
-    /// Whether a node has power.
+    /// Whether a node is switched on.
     ///
     /// # Errors
     /// There is no such node.
@@ -123,7 +124,7 @@ impl Sim {
         Ok(self.fabric.node(self.fabric.find_node(node)?).powered)
     }
 
-    /// How many Sets took effect at a node.
+    /// The number of Sets that took effect at a node.
     ///
     /// # Errors
     /// There is no such node.
@@ -174,8 +175,8 @@ impl Sim {
         Ok(&self.switch(switch)?.info)
     }
 
-    /// A switch's forwarding table: the exit port by LID, 255 for "drop". It ends with the last
-    /// block ever written; LIDs beyond are dropped. LinearFDBTop is in
+    /// A switch's forwarding table: the exit port by LID, 255 for "drop". The table ends with the
+    /// last block ever written; packets to LIDs beyond it are dropped. LinearFDBTop is in
     /// [`switch_info`](Sim::switch_info).
     ///
     /// # Errors
@@ -195,7 +196,7 @@ impl Sim {
         Ok(mft.iter().map(|(&modifier, data)| (modifier, data)))
     }
 
-    /// Whether a switch forwards packets to a multicast LID to a port.
+    /// Whether a switch forwards packets to this multicast LID by this port.
     ///
     /// # Errors
     /// There is no such node, or it is no switch.
@@ -244,7 +245,7 @@ impl Sim {
         Ok(guids)
     }
 
-    /// The virtual lane of each service level at a port, for packets that came into the switch by
+    /// The VL of each service level at the port `output`, for packets that entered the switch by
     /// `input` (0 on other nodes).
     ///
     /// # Errors

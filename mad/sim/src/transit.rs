@@ -25,23 +25,24 @@ use crate::sim::Sim;
 /// The work of an agent on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
-    /// Forward a directed-route SMP.
+    /// The agent forwards a directed-route SMP.
     Forward,
-    /// Answer a request.
+    /// The agent answers a request.
     Request,
 }
 
-/// How long a [slow processor](Habit::SlowProcessor) takes for an answer.
+/// The time that a [slow processor](Habit::SlowProcessor) needs for an answer.
 const SLOW_ANSWER: Duration = Duration::from_millis(40);
-/// How many requests fit into a [small buffer](Habit::SmallBuffer).
+/// The number of requests that fit into a [small buffer](Habit::SmallBuffer).
 const SMALL_BUFFER: u16 = 4;
 /// A node that [pauses](Habit::Pauses) does so at the end of every period of this length, which
-/// begins at an offset of its own.
+/// begins at an offset that depends on the node.
 const PAUSE_PERIOD: Duration = Duration::from_secs(20);
-/// How long it pauses.
+/// The duration of a pause.
 const PAUSE: Duration = Duration::from_secs(3);
 
-/// When the agent of a node has finished its work on a packet that reaches it at `arrival`.
+/// The time at which the agent of a node has finished its work on a packet that reaches it at
+/// `arrival`.
 fn done_at(node: &mut Node, arrival: Time, work: Work, config: &SimConfig) -> Time {
     let free = match node.personality.has(Habit::Pauses) {
         true => after_pause(node.guid, arrival),
@@ -60,10 +61,10 @@ fn done_at(node: &mut Node, arrival: Time, work: Work, config: &SimConfig) -> Ti
     node.busy_until
 }
 
-/// `time`, or the end of the pause of the node with this GUID at that time.
+/// `time`, or, if the node with this GUID pauses at `time`, the end of that pause.
 fn after_pause(guid: Guid, time: Time) -> Time {
     let period = PAUSE_PERIOD.as_nanos() as u64;
-    // Any fixed number that differs from node to node will do.
+    // The factor may be any fixed number that gives different offsets for different GUIDs.
     let offset = guid.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) % period;
     let phase = (time.as_nanos() % period + offset) % period;
     match phase >= period - PAUSE.as_nanos() as u64 {
@@ -73,10 +74,10 @@ fn after_pause(guid: Guid, time: Time) -> Time {
 }
 
 impl Sim {
-    /// A packet leaves the port it starts from.
+    /// Sends a packet out of the port where it starts.
     ///
-    /// A LID-routed packet crosses the whole fabric at this instant, by the present tables, and
-    /// only arrives later: a difference of a few microseconds, against an event for every switch.
+    /// A LID-routed packet crosses the whole fabric now, by the present tables, and only arrives
+    /// later. The difference to reality is a few microseconds; it saves an event for every switch.
     pub(crate) fn depart(&mut self, index: u32) {
         let packet = self.packets.get_mut(index);
         let node = self.fabric.node_of(packet.at);
@@ -89,7 +90,7 @@ impl Sim {
         let is_switch = node.is_switch();
         let own = self.fabric.port(packet.at).number;
         match directed::originate(packet.smp_mut()) {
-            // An adapter's port is a node to itself: the only exit is the client's port.
+            // A port of an adapter acts as a node of its own: the only exit is the client's port.
             Step::Exit(exit) if !is_switch && exit.0 != own => {
                 self.lose(index, DropReason::BadPath);
             }
@@ -175,7 +176,7 @@ impl Sim {
         self.reach(index, self.config.hop_latency * way.hops);
     }
 
-    /// A directed-route packet leaves its node.
+    /// Sends a directed-route packet out of its node.
     fn leave(&mut self, index: u32, exit: PortNum) {
         let packet = self.packets.get_mut(index);
         let Some(exit) = self.fabric.node_of(packet.at).port(exit.0) else {
@@ -204,8 +205,8 @@ impl Sim {
         self.depart_by_lid(index);
     }
 
-    /// A packet will be at the node of its port after `delay`: the agent forwards or answers it, or
-    /// a client receives it.
+    /// Schedules that a packet reaches the node of its port after `delay`: the agent forwards or
+    /// answers it, or a client receives it.
     fn reach(&mut self, index: u32, delay: Duration) {
         let packet = self.packets.get_mut(index);
         let is_switch = self.fabric.node_of(packet.at).is_switch();
@@ -229,8 +230,8 @@ impl Sim {
         self.queue_at_agent(index, delay, work);
     }
 
-    /// Puts a packet into the buffer of the agent that it travels to. It takes up room from now on,
-    /// so that the wire is part of the buffer.
+    /// Puts a packet into the buffer of the agent that it travels to. The packet occupies the
+    /// buffer from now on, so that packets on the wire count too.
     fn queue_at_agent(&mut self, index: u32, delay: Duration, work: Work) {
         let packet = self.packets.get_mut(index);
         let arrival = self.now + delay;
@@ -385,7 +386,7 @@ impl Sim {
         }
     }
 
-    /// Turns a request into its answer.
+    /// Changes a request into its answer.
     fn answer(&mut self, index: u32, status: Status) {
         let packet = self.packets.get_mut(index);
         packet.smp_mut().make_response(status);
@@ -413,10 +414,10 @@ impl Sim {
         }
     }
 
-    /// A packet has reached `port`, which has no client. The node answers a Get or a Set of a
-    /// general service: no agent here has its class, method and attribute (IBA 13.4.7). Other
-    /// packets are lost, and so are requests to the SA, which comes and goes with its process: the
-    /// node does not know whether it runs.
+    /// Handles a packet that has reached `port`, which has no client. The node answers a Get or a
+    /// Set of a general service: no agent here has its class, method and attribute (IBA 13.4.7).
+    /// Other packets are lost, and so are requests to the SA: it runs only while its process does,
+    /// and the node does not know whether it runs.
     fn refuse(&mut self, index: u32, port: u32) {
         let packet = self.packets.get(index);
         let header = packet.header();
@@ -430,13 +431,13 @@ impl Sim {
         self.answer(index, Status::UNSUPPORTED_METHOD_ATTRIBUTE);
     }
 
-    /// Ends a packet at a port that is no member of its partition.
+    /// Ends a packet at a port that is no member of the packet's partition.
     fn lose_foreign(&mut self, index: u32, port: u32) {
         self.count_lost(&Lost::foreign(port));
         self.lose(index, DropReason::PKey);
     }
 
-    /// Delivers a packet to the client at its port.
+    /// Delivers a packet to the client at the packet's port.
     pub(crate) fn deliver(&mut self, index: u32) {
         let packet = self.packets.get(index);
         let port = self.fabric.address_port(packet.at);

@@ -12,13 +12,13 @@ use crate::personality::Habit;
 use crate::queue::Event;
 use crate::sim::Sim;
 
-/// How many different traps one node keeps until they are repressed. Further ones are not sent;
-/// real agents have one queue of a few entries too.
+/// The maximum number of different traps that one node keeps until they are repressed. Further
+/// traps are not sent; real agents also have a queue of a few entries.
 const MAX_OUTSTANDING: usize = 16;
 
 impl Sim {
-    /// Begins a trap: sends it now and again until it is repressed. A port without a LID or without
-    /// a manager's LID sends nothing.
+    /// Begins a trap: sends it now, and again until it is repressed. A port without a LID or
+    /// without a manager's LID sends nothing.
     pub(crate) fn raise(&mut self, port: u32, notice: Notice) {
         let info = &self.fabric.port(port).info;
         if info.lid() == Lid::NONE || info.master_sm_lid() == Lid::NONE {
@@ -110,8 +110,8 @@ impl Sim {
         }
     }
 
-    /// A manager has repressed a trap. Returns whether the node knows the trap: if not, the packet
-    /// is for a client of the port.
+    /// Handles that a manager has repressed a trap. Returns whether the node knows the trap; if it
+    /// does not, the packet is for a client of the port.
     pub(crate) fn repress(&mut self, node_index: u32, smp: &Smp) -> bool {
         let traps = &mut self.fabric.node_mut(node_index).traps;
         let notice = Notice::from_data(smp.data());

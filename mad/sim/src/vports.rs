@@ -1,4 +1,4 @@
-//! Virtual ports, as their hosts make and change them, and packets between them.
+//! Virtual ports, as their hosts create and change them, and packets between virtual ports.
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::Notice;
@@ -17,39 +17,40 @@ use crate::route::Traffic;
 use crate::sim::Sim;
 use crate::tally::Load;
 
-/// A virtual port: a host's port and an index.
+/// The address of a virtual port: the node and port of the host, and the index of the virtual port.
 pub type VPortAt = (Guid, PortNum, u16);
 
 /// The state of a virtual port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VPortView {
-    /// VPortInfo as its agent shows it.
+    /// The VPortInfo of the virtual port, as its agent reports it.
     pub info: VPortInfo,
-    /// Whether its host lets it come up.
+    /// Whether the host allows the virtual port to come up.
     pub is_wanted: bool,
 }
 
 /// The result for a packet between virtual ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VPortProbe {
-    /// It reached the virtual port.
+    /// The packet reached the virtual port.
     Delivered,
     /// The source is not Active, or not a member of the partition.
     NotSent,
-    /// It did not reach a port that holds the LID.
+    /// The packet did not reach a port that holds the LID.
     Lost(DropReason),
-    /// At the port that it reached no Active virtual port has the GUID of its DGID.
+    /// The port that the packet reached has no Active virtual port with the GUID of the packet's
+    /// DGID.
     NoSuchGid,
     /// The virtual port is no member of the partition.
     PKey,
 }
 
 impl Sim {
-    /// Adds a virtual port to a host's port, or changes the GUID of one; the host lets it come up.
-    /// The port reports the change to the manager.
+    /// Creates a virtual port at a host's port, or changes the GUID of an existing one; the host
+    /// allows it to come up. The port reports the change to the manager.
     ///
     /// # Errors
-    /// There is no such end port, or it is a switch's.
+    /// There is no such end port, or it belongs to a switch.
     pub fn set_vport(
         &mut self,
         (node, port, index): VPortAt,
@@ -80,10 +81,11 @@ impl Sim {
         Ok(())
     }
 
-    /// Takes a virtual port away: its index becomes a hole. The port reports the change.
+    /// Removes a virtual port: no virtual port has its index any more. The port reports the change
+    /// to the manager.
     ///
     /// # Errors
-    /// There is no such end port, or it is a switch's.
+    /// There is no such end port, or it belongs to a switch.
     pub fn remove_vport(&mut self, (node, port, index): VPortAt) -> Result<(), SimError> {
         let at = self.find_host_port(node, port)?;
         let vports = self.fabric.vports.get_mut(&at);
@@ -97,11 +99,11 @@ impl Sim {
         Ok(())
     }
 
-    /// Lets a virtual port come up, or takes it down, as its host does. The port reports the
-    /// change.
+    /// Allows a virtual port to come up, or takes it down, as its host does. The port reports the
+    /// change to the manager.
     ///
     /// # Errors
-    /// There is no such end port, or it is a switch's.
+    /// There is no such end port, or it belongs to a switch.
     pub fn want_vport(
         &mut self,
         (node, port, index): VPortAt,
@@ -121,11 +123,12 @@ impl Sim {
         Ok(())
     }
 
-    /// Writes a block of the GUID table of a virtual port, as its host does; the first GUID of block
-    /// 0 stays. The port reports the change. Without such a virtual port it does nothing.
+    /// Writes a block of the GUID table of a virtual port, as its host does; the first GUID of
+    /// block 0 stays. The port reports the change to the manager. If there is no such virtual port,
+    /// nothing happens.
     ///
     /// # Errors
-    /// There is no such end port, or it is a switch's.
+    /// There is no such end port, or it belongs to a switch.
     pub fn set_vport_guids(
         &mut self,
         (node, port, index): VPortAt,
@@ -144,10 +147,10 @@ impl Sim {
         Ok(())
     }
 
-    /// A block of the GUID table of a virtual port; `None` where there is no such virtual port.
+    /// A block of the GUID table of a virtual port; `None` if there is no such virtual port.
     ///
     /// # Errors
-    /// There is no such end port, or it is a switch's.
+    /// There is no such end port, or it belongs to a switch.
     pub fn vport_guids(
         &self,
         (node, port, index): VPortAt,
@@ -178,10 +181,10 @@ impl Sim {
             .collect())
     }
 
-    /// The VirtualizationInfo of a host's port; `None` if it has no virtual ports.
+    /// The VirtualizationInfo of a host's port; `None` if the port has no virtual ports.
     ///
     /// # Errors
-    /// There is no such end port, or it is a switch's.
+    /// There is no such end port, or it belongs to a switch.
     pub fn virtualization_info(
         &self,
         node: Guid,
@@ -191,11 +194,11 @@ impl Sim {
         Ok(self.fabric.vports.get(&at).map(|vports| vports.info))
     }
 
-    /// QoSConfigSL of a host's port, or of the virtual port at an index of it; all zero where
-    /// nothing was set, or no such virtual port is there.
+    /// The QoSConfigSL of a host's port, or of the virtual port with index `vport` of it; all zero
+    /// if nothing was set or there is no such virtual port.
     ///
     /// # Errors
-    /// There is no such end port, or it is a switch's.
+    /// There is no such end port, or it belongs to a switch.
     pub fn rate_limits(
         &self,
         (node, port): (Guid, PortNum),
@@ -214,10 +217,10 @@ impl Sim {
         Ok(data.map_or_else(QosConfigSl::default, |data| *QosConfigSl::from_data(&data)))
     }
 
-    /// Gives a host's port QoSConfigSL, as another manager has left it.
+    /// Sets the QoSConfigSL of a host's port, as another manager has left it.
     ///
     /// # Errors
-    /// There is no such end port, or it is a switch's.
+    /// There is no such end port, or it belongs to a switch.
     pub fn set_rate_limits(
         &mut self,
         (node, port): (Guid, PortNum),
@@ -232,7 +235,7 @@ impl Sim {
     /// Whether a virtual port has a P_Key that admits packets of `key`.
     ///
     /// # Errors
-    /// There is no such end port, or it is a switch's.
+    /// There is no such end port, or it belongs to a switch.
     pub fn vport_has_p_key(
         &self,
         (node, port, index): VPortAt,
@@ -245,7 +248,8 @@ impl Sim {
     }
 
     /// Sends a data packet with a global route header from a virtual port to a LID and a GUID, in a
-    /// partition. It takes no time and changes nothing but counters, as [`Sim::probe`].
+    /// partition. As with [`Sim::probe`], the packet takes no time and changes nothing but
+    /// counters.
     ///
     /// # Errors
     /// The source's port does not exist or has no address.
@@ -286,7 +290,7 @@ impl Sim {
         })
     }
 
-    /// After the link of a port came up or went down.
+    /// Updates the virtual ports after the link of their port came up or went down.
     pub(crate) fn vports_follow_link(&mut self, port: u32) {
         let is_up = self.fabric.port(port).is_up();
         if let Some(vports) = self.fabric.vports.get_mut(&port) {
@@ -302,7 +306,7 @@ impl Sim {
         }
     }
 
-    /// Trap 1146.
+    /// Sends trap 1146, which reports changed states of virtual ports.
     fn report_vport_states(&mut self, port: u32) {
         let lid = self.fabric.port(port).info.lid();
         let mut details = VPortStateChange::default();
@@ -312,7 +316,7 @@ impl Sim {
         self.raise(port, notice);
     }
 
-    /// Trap 1144.
+    /// Sends trap 1144, which reports a changed attribute of a virtual port.
     fn report_vport_change(&mut self, port: u32, index: u16) {
         let lid = self.fabric.port(port).info.lid();
         let mut details = VPortLocalChange::default();

@@ -5,15 +5,15 @@ use super::MAX_PENDING;
 /// The operator's settings of the client. [`Default`] explains each value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientConfig {
-    /// How many requests may be out at the start.
+    /// The number of requests that may be out at the start.
     pub initial_window: u32,
     /// The minimum of the window, 1 or more.
     pub min_window: u32,
     /// The maximum of the window, up to [`MAX_PENDING`].
     pub max_window: u32,
-    /// How many requests may be out to one target, 1 or more.
+    /// The maximum number of requests that may be out to one target, at least 1.
     pub target_cap: u16,
-    /// How many times the client resends a request before it fails, up to
+    /// The number of times that the client sends a request again before it fails, up to
     /// [`ClientConfig::MAX_RETRIES`].
     pub retries: u8,
     /// The timeout of a request's first attempt before any answer has shown a round trip.
@@ -22,28 +22,29 @@ pub struct ClientConfig {
     pub timeout_floor: Duration,
     /// The longest timeout of an attempt.
     pub timeout_ceiling: Duration,
-    /// How long to leave a target alone after a BUSY answer, doubled with every further attempt;
-    /// also how long to wait after the transport failed to send. At most the ceiling.
+    /// The time for which the client sends nothing to a target after a BUSY answer, doubled with
+    /// every further attempt; also the time to wait after the transport failed to send. At most the
+    /// ceiling.
     pub busy_delay: Duration,
-    /// The generation before the first of transaction identifiers. A process that starts at a
-    /// random one does not mistake answers to its predecessor for its own.
+    /// The generation before the first generation of transaction identifiers. A process that starts
+    /// at a random generation does not take answers to its predecessor for its own.
     pub first_generation: u16,
 }
 
 impl ClientConfig {
     /// The largest window on a port of this host. The send queue of QP0 that Linux gives the MAD
-    /// layer holds 128 (`ib_core`, IB_MAD_QP_SEND_SIZE) for all programs and the kernel's own
-    /// answers, which keep 32. Requests beyond the queue wait in the kernel while their timeouts
-    /// already run.
+    /// layer holds 128 datagrams (`ib_core`, IB_MAD_QP_SEND_SIZE) of all programs and of the
+    /// kernel's own answers, for which 32 remain. Requests beyond the queue wait in the kernel
+    /// while their timeouts already run.
     pub const UMAD_WINDOW: u32 = 96;
 
-    /// The most retries: with more, doubled timeouts would take too long.
+    /// The maximum number of retries: with more, doubled timeouts would take too long.
     pub const MAX_RETRIES: u8 = 30;
 
-    /// Whether the values are in range and agree.
+    /// Checks that the values are in range and do not contradict each other.
     ///
     /// # Errors
-    /// The first broken rule.
+    /// The first rule that the values break.
     pub fn validate(&self) -> Result<(), ClientConfigError> {
         let windows = [self.min_window, self.initial_window, self.max_window];
         if self.min_window == 0 || !windows.is_sorted() || self.max_window as usize > MAX_PENDING {
@@ -79,20 +80,24 @@ impl ClientConfig {
 }
 
 impl Default for ClientConfig {
-    /// * Window 4 at first, as OpenSM's, for nothing is known of the agents' buffers yet; it grows
-    ///   with every answer, to 96, which keep a large fabric busy with a hundred thousand answers a
-    ///   second; 4 always make progress beside a few silent ones. More than 96 would not
-    ///   fit into the kernel's send queue ([`UMAD_WINDOW`](ClientConfig::UMAD_WINDOW)), and ibsim
-    ///   stops for good when a client has some 160 on the way.
-    /// * Two out to one target: an agent has the next request when it answers one, and its receive
-    ///   queue, which may hold as few as four, has room for traps and the other subnet manager's
-    ///   requests.
-    /// * Timeouts from 25 ms to 1 s, 100 ms before anything is known: 25 ms are 25 slow answers and
-    ///   longer than a scheduler delays this process, but a lost SMP costs little more than
-    ///   noticing it; a switch whose processor boots, or programs tables, is silent for up to
-    ///   seconds, which six retries with doubled timeouts outlast (25, 50, 100, 200, 400, 800, 1000
-    ///   ms: 2.6 s in all). A timeout that was too short harms little, because an answer to an
-    ///   earlier attempt counts as well and lifts the estimate.
+    /// The values are chosen for the following reasons:
+    ///
+    /// * The window begins at 4, as OpenSM's, because the buffers of the agents are not known yet. It
+    ///   grows with every answer to at most 96, which keep a large fabric busy with a hundred
+    ///   thousand answers a second. At least 4 requests stay out: they make progress if a few
+    ///   targets do not answer. More than 96 would not fit into the kernel's send queue
+    ///   ([`UMAD_WINDOW`](ClientConfig::UMAD_WINDOW)), and ibsim stops for good when a client has
+    ///   some 160 requests out.
+    /// * Two requests may be out to one target: the agent has the next request when it answers one,
+    ///   and its receive queue, which may hold as few as four datagrams, has room for traps and for
+    ///   the requests of another subnet manager.
+    /// * Timeouts are between 25 ms and 1 s, and 100 ms before any round trip was measured. 25 ms
+    ///   are the time of 25 slow answers and longer than a scheduler delays this process, and still
+    ///   short enough that a lost SMP costs little time. A switch whose processor boots, or
+    ///   programs tables, does not answer for up to seconds; six retries with doubled timeouts take
+    ///   longer than that (25, 50, 100, 200, 400, 800, 1000 ms: 2.6 s in all). A timeout that was
+    ///   too short does little harm, because an answer to an earlier attempt is accepted as well
+    ///   and increases the estimate.
     fn default() -> ClientConfig {
         ClientConfig {
             initial_window: 4,
@@ -117,17 +122,17 @@ pub enum ClientConfigError {
         "windows of {min} to {max} requests from {initial} at first: expected 1 <= least <= first <= most <= {MAX_PENDING}"
     )]
     Window {
-        /// [`ClientConfig::min_window`].
+        /// The value of [`ClientConfig::min_window`].
         min: u32,
-        /// [`ClientConfig::initial_window`].
+        /// The value of [`ClientConfig::initial_window`].
         initial: u32,
-        /// [`ClientConfig::max_window`].
+        /// The value of [`ClientConfig::max_window`].
         max: u32,
     },
-    /// No request may be out to a target.
+    /// The number of requests that may be out to one target is 0.
     #[error("0 requests to a target at a time: expected 1 or more")]
     TargetCap,
-    /// Too many retries.
+    /// The number of retries is too large.
     #[error("{0} retries: expected 0 to {max}", max = ClientConfig::MAX_RETRIES)]
     Retries(u8),
     /// The timeouts are not in order.
@@ -135,11 +140,11 @@ pub enum ClientConfigError {
         "timeouts of {floor:?} to {ceiling:?} from {initial:?} at first: expected 0 < floor <= first <= ceiling"
     )]
     Timeout {
-        /// [`ClientConfig::timeout_floor`].
+        /// The value of [`ClientConfig::timeout_floor`].
         floor: Duration,
-        /// [`ClientConfig::initial_timeout`].
+        /// The value of [`ClientConfig::initial_timeout`].
         initial: Duration,
-        /// [`ClientConfig::timeout_ceiling`].
+        /// The value of [`ClientConfig::timeout_ceiling`].
         ceiling: Duration,
     },
     /// The delay after BUSY is out of range.

@@ -20,8 +20,8 @@ use crate::wire::MadBytes;
 use crate::wire::header::{MadHeader, Method};
 use crate::wire::smp::{Smp, SmpRequest};
 
-/// How late a timer may be handled before its owner counts as late: less than the shortest timeout,
-/// and more than a processor that has other work takes to let it go on.
+/// The delay in handling a timer from which on its owner counts as late: less than the shortest
+/// timeout, and more than a processor with other work needs to schedule the owner.
 const LATE: Duration = Duration::from_millis(10);
 
 /// The most excused attempts of a request, so that a request of an owner that is always late ends.
@@ -30,12 +30,12 @@ const MAX_EXCUSED: u8 = 8;
 /// The state of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// In the scheduler's queues: never sent, or due for another attempt.
+    /// The request is in the scheduler's queues: it was never sent, or is due for another attempt.
     Waiting,
-    /// Out, with a timer, counted by the window and by its target.
+    /// The request is out: it has a timer, and counts in the window and against its target.
     Out,
-    /// Deferred, with a timer, counted by its target only: a busy target gets no other request
-    /// meanwhile.
+    /// The request is deferred: it has a timer and counts against its target only, because a busy
+    /// target gets no other request meanwhile.
     Deferred,
 }
 
@@ -44,34 +44,36 @@ struct Transaction<C> {
     request: Request<C>,
     target: u32,
     place: Place,
-    /// Attempts sent.
+    /// The number of attempts sent.
     attempts: u8,
-    /// Attempts among them whose silence says nothing about the target: they spend no retries.
+    /// The number of attempts among them whose missing answers say nothing about the target; they
+    /// do not count as retries.
     excused: u8,
-    /// Its slot among the transaction identifiers, once the first attempt was sent.
+    /// The slot of the request among the transaction identifiers, `None` before the first attempt.
     slot: Option<u16>,
-    /// When the first attempt was sent.
+    /// The time at which the first attempt was sent.
     begun: Time,
-    /// When the last attempt was sent.
+    /// The time at which the last attempt was sent.
     sent: Time,
-    /// When the attempt before it was sent.
+    /// The time at which the attempt before the last one was sent.
     sent_before: Time,
-    /// When the last timed-out attempt was sent, until the client knows whether it was lost.
+    /// The time at which the last timed-out attempt was sent; `None` once the client knows whether
+    /// that attempt was lost.
     unanswered: Option<Time>,
     /// The window's epoch of the count in `timeouts`.
     epoch: Time,
-    /// Attempts sent in that epoch that timed out.
+    /// The number of attempts sent in that epoch that timed out.
     timeouts: u8,
 }
 
 impl<C> Transaction<C> {
-    /// Attempts sent that are not excused.
+    /// The number of attempts sent that are not excused.
     fn counted(&self) -> u8 {
         self.attempts - self.excused
     }
 
-    /// Whether one more attempt may be excused. With several keys none is: the next attempt has the
-    /// next key, and one sent for no reason would be a violation.
+    /// Whether one more attempt may be excused. In a request with several keys none may: the next
+    /// attempt has the next key, and sending it without need would be a key violation.
     fn may_be_excused(&self) -> bool {
         self.excused < MAX_EXCUSED && self.request.m_keys.count() <= 1
     }
@@ -84,14 +86,14 @@ impl<C> Transaction<C> {
     reason = "nearly all of them are completions; a box each would cost more than the copy"
 )]
 pub enum Handled<C> {
-    /// It answers a request, which is complete.
+    /// The datagram answers a request, which is complete.
     Completed(Completion<C>),
-    /// The target is busy. The client will send the request again.
+    /// The datagram says that the target is busy. The client will send the request again.
     Deferred,
-    /// A response to no pending request; the client counts and otherwise ignores it.
+    /// A response to no pending request; the client counts it and ignores it otherwise.
     Stale,
-    /// No response to a subnet management request but a trap, another subnet manager's request or
-    /// another class: the caller handles it.
+    /// The datagram is no response to a subnet management request but a trap, a request of another
+    /// subnet manager, or a datagram of another class: the caller handles it.
     Unsolicited,
 }
 
@@ -110,13 +112,13 @@ pub struct Client<C> {
     loss: LossRate,
     completions: VecDeque<Completion<C>>,
     in_flight: u32,
-    /// See [`Client::repeated`].
+    /// The number of pending requests that were sent more than once, see [`Client::repeated`].
     repeated: usize,
     last_answer: Option<Time>,
-    /// Attempts sent before this say nothing about their targets and the fabric when they are
-    /// answered late or not at all.
+    /// The time before which attempts were sent whose late or missing answers say nothing about
+    /// their targets and the fabric.
     excused_before: Time,
-    /// Only the counters; [`Client::stats`] fills in the rest.
+    /// The counters only; [`Client::stats`] fills in the other fields.
     counters: ClientStats,
 }
 
@@ -151,7 +153,7 @@ impl<C> Client<C> {
     /// Accepts a request.
     ///
     /// # Errors
-    /// [`MAX_PENDING`] requests are pending: the error returns the request, and the caller may
+    /// [`MAX_PENDING`] requests are pending. The error returns the request, and the caller may
     /// submit it again after a completion.
     pub fn submit(&mut self, request: Request<C>) -> Result<(), Rejected<C>> {
         if self.transactions.len() >= MAX_PENDING {
@@ -238,7 +240,7 @@ impl<C> Client<C> {
         Some(Transmit { datagram, timeout })
     }
 
-    /// Takes an inbound datagram.
+    /// Handles an inbound datagram.
     pub fn handle(&mut self, mad: &MadBytes, now: Time) -> Handled<C> {
         let header = MadHeader::of(mad);
         if !header.class().is_subnet_management() || !header.method().is_response() {
@@ -271,7 +273,7 @@ impl<C> Client<C> {
         let status = Smp::from_bytes(mad).status();
         if status.is_busy() {
             if age > 0 || transaction.place != Place::Out {
-                // The present attempt decides.
+                // A BUSY answer counts only if it answers the present attempt.
                 self.counters.slow += 1;
                 return Handled::Stale;
             }
@@ -284,11 +286,13 @@ impl<C> Client<C> {
         Handled::Completed(self.answered(index, age, mad, now))
     }
 
-    /// The transport failed to send the datagram with the transaction identifier `tid`, or gave up
-    /// waiting for its answer. [`Client::poll_completion`] returns any completion.
+    /// Handles that the transport failed to send the datagram with the transaction identifier
+    /// `tid`, or gave up waiting for its answer. [`Client::poll_completion`] returns any
+    /// completion.
     pub fn handle_send_failed(&mut self, tid: Tid, kind: SendFailure, now: Time) {
         self.note_lateness(now);
-        // Only the present attempt matters, and only while it is out.
+        // The failure matters only if it is of the present attempt, and only while that attempt is
+        // out.
         let Owner::Live { index, age: 0 } = self.tids.owner(tid.low()) else {
             return;
         };
@@ -310,9 +314,9 @@ impl<C> Client<C> {
 
     /// Handles all timers due at `now`. [`Client::poll_completion`] returns any completions.
     ///
-    /// Hand in all datagrams that have arrived before. If the first timer is overdue by 10 ms or
-    /// more, the owner was short of processor time: what it sent before is sent again when it times
-    /// out, and does not count as unanswered.
+    /// Pass all datagrams that have arrived to [`Client::handle`] first. If the first timer is
+    /// overdue by 10 ms or more, the owner was short of processor time: what it sent before is sent
+    /// again when it times out, and does not count as unanswered.
     pub fn handle_deadline(&mut self, now: Time) {
         self.note_lateness(now);
         while let Some(index) = self.timers.pop_due(now) {
@@ -328,8 +332,9 @@ impl<C> Client<C> {
         }
     }
 
-    /// Excuses all attempts so far: until `now` no target could answer, so that their silence says
-    /// nothing about any of them. Requests that are out are sent again after the shortest timeout.
+    /// Excuses all attempts so far: until `now` no target could answer, so that the missing answers
+    /// say nothing about any target. Requests that are out are sent again after the shortest
+    /// timeout.
     pub fn excuse(&mut self, now: Time) {
         self.excused_before = now;
         for index in 0..self.transactions.end() {
@@ -362,7 +367,7 @@ impl<C> Client<C> {
     }
 
     /// Cancels the requests that were never sent and whose context satisfies `unwanted`; they get
-    /// no completion. Returns how many.
+    /// no completion. Returns the number of cancelled requests.
     pub fn cancel_queued(&mut self, mut unwanted: impl FnMut(&C) -> bool) -> usize {
         let before = self.transactions.len();
         for index in 0..self.transactions.end() {
@@ -381,8 +386,8 @@ impl<C> Client<C> {
     }
 
     /// Withdraws the requests whose context satisfies `unwanted`, sent or not: they get no further
-    /// attempt and no completion, and an answer to them counts as late. Ordered by slab index,
-    /// roughly the order of submission.
+    /// attempt and no completion, and an answer to them counts as late. They are returned in the
+    /// order of the slab index, which is roughly the order of submission.
     pub fn withdraw(&mut self, mut unwanted: impl FnMut(&C) -> bool) -> Vec<Withdrawn<C>> {
         let mut withdrawn = Vec::new();
         for index in 0..self.transactions.end() {
@@ -403,8 +408,8 @@ impl<C> Client<C> {
         withdrawn
     }
 
-    /// Every pending request's context, with the number of its attempts that timed out or could not
-    /// be sent, without [excused](Client::excuse) ones.
+    /// The context of every pending request, with the number of its attempts that timed out or
+    /// could not be sent, [excused](Client::excuse) attempts not counted.
     pub fn pending_requests(&self) -> impl Iterator<Item = (&C, u8)> {
         (0..self.transactions.end()).filter_map(|index| {
             let transaction = self.transactions.get(index)?;
@@ -414,22 +419,22 @@ impl<C> Client<C> {
         })
     }
 
-    /// How many requests are pending: waiting, out, or deferred.
+    /// The number of pending requests: waiting, out, or deferred.
     pub fn pending(&self) -> usize {
         self.transactions.len()
     }
 
-    /// How many pending requests were sent more than once.
+    /// The number of pending requests that were sent more than once.
     pub fn repeated(&self) -> usize {
         self.repeated
     }
 
-    /// Whether no request is pending and no completion waits.
+    /// Whether no request is pending and no completion waits to be polled.
     pub fn is_idle(&self) -> bool {
         self.pending() == 0 && self.completions.is_empty()
     }
 
-    /// Counters since the client was made, and its present state.
+    /// The counters since the client was created, and its present state.
     pub fn stats(&self) -> ClientStats {
         ClientStats {
             in_flight: self.in_flight,
@@ -450,7 +455,7 @@ impl<C> Client<C> {
         let (sent, known) = match age {
             0 => (transaction.sent, true),
             1 => (transaction.sent_before, true),
-            // Its sending time is no longer known; it was before this.
+            // The time at which that attempt was sent is no longer known; it was before this one.
             _ => (transaction.sent_before, false),
         };
         let rtt = now.since(sent);
@@ -485,8 +490,8 @@ impl<C> Client<C> {
         self.finish(index, age, Ok(Response::new(mad)), rtt, now)
     }
 
-    /// The target answered the present attempt; those before were lost, the last of them sent at
-    /// `sent`.
+    /// Records losses after the target answered the present attempt: the attempts before it were
+    /// lost, the last of them sent at `sent`.
     fn lost(&mut self, index: u32, sent: Time, now: Time) {
         self.counters.losses += 1;
         let transaction = &self.transactions[index];
@@ -505,7 +510,7 @@ impl<C> Client<C> {
         }
     }
 
-    /// Notes at any call whether the owner is late: it had a timer to handle before.
+    /// Records at any call whether the owner is late: whether a timer was due before.
     fn note_lateness(&mut self, now: Time) {
         if self.timers.next().is_some_and(|due| due + LATE <= now) {
             self.excused_before = now;
@@ -524,8 +529,8 @@ impl<C> Client<C> {
         }
     }
 
-    /// The most attempts of a request, given the recent loss rate. One with several keys has two
-    /// for each of them at least.
+    /// The maximum number of attempts of a request at the recent loss rate. A request with several
+    /// keys has at least two attempts for each key.
     fn most_attempts(&self, rounds: u8, m_keys: MKeys) -> u8 {
         let attempts = self.config.retries + 1;
         let rounds = self.loss.rounds(u32::from(attempts), rounds);
@@ -536,7 +541,7 @@ impl<C> Client<C> {
         }
     }
 
-    /// The present attempt, whose timer has fired, was not answered.
+    /// Handles that the present attempt, whose timer has fired, was not answered.
     fn timed_out(&mut self, index: u32, now: Time) -> Option<Completion<C>> {
         let transaction = &mut self.transactions[index];
         if transaction.sent < self.excused_before && transaction.may_be_excused() {
@@ -547,8 +552,8 @@ impl<C> Client<C> {
         }
         self.counters.timeouts += 1;
         let sent = transaction.sent;
-        // The silence may be this target's alone. With no answer from any target since, and the
-        // window in use, the client takes the fabric to be flooded.
+        // The missing answer may have its cause at this target only. If no target has answered
+        // since, and the window is in use, the client assumes that the fabric is flooded.
         let silence = self.last_answer.is_none_or(|answer| answer < sent);
         let is_guess = transaction.request.m_keys.is_guess();
         if silence && !is_guess && self.in_flight.saturating_mul(2) >= self.window.size() {
@@ -574,7 +579,8 @@ impl<C> Client<C> {
         None
     }
 
-    /// Queues the request whose present attempt is out for another one.
+    /// Ends the present attempt of a request that is out, and queues the request for another
+    /// attempt.
     fn send_again(&mut self, index: u32) {
         let transaction = &mut self.transactions[index];
         transaction.place = Place::Waiting;
@@ -583,8 +589,8 @@ impl<C> Client<C> {
         self.scheduler.requeue(target, priority, index);
     }
 
-    /// Defers the request whose present attempt is out, or ends it with `failure` if that was the
-    /// last attempt.
+    /// Defers a request that is out, or ends it with `failure` if its present attempt was the last
+    /// one.
     fn defer(&mut self, index: u32, failure: RequestFailure, now: Time) -> Option<Completion<C>> {
         let request = &self.transactions[index].request;
         let most = self.most_attempts(request.rounds, request.m_keys);
@@ -608,7 +614,7 @@ impl<C> Client<C> {
         None
     }
 
-    /// Ends a request that was sent, with `outcome`.
+    /// Ends a request that was sent, with the result `outcome`.
     fn finish(
         &mut self,
         index: u32,

@@ -28,8 +28,8 @@ struct Link {
     next: u32,
 }
 
-/// The links of any number of disjoint lists over small indices; an index is in at most one of
-/// them.
+/// The links of any number of disjoint lists of small indices; an index is in at most one of the
+/// lists.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     links: Vec<Link>,
@@ -74,7 +74,7 @@ impl Links {
         list.head = index;
     }
 
-    /// Takes `index` out of `list`, which it must be in.
+    /// Removes `index` from `list`, which must contain it.
     pub(super) fn unlink(&mut self, list: &mut List, index: u32) {
         let Link { previous, next } = self.links[index as usize];
         match previous {
@@ -101,7 +101,7 @@ mod tests {
     use std::collections::VecDeque;
 
     proptest! {
-        /// Lists that share links behave as deques that share nothing.
+        /// Lists that share a set of links behave like separate deques.
         #[test]
         fn lists_behave_as_deques(steps in prop::collection::vec((0_u8..4, 0_usize..2, 0_u32..12), 0..200)) {
             let mut links = Links::default();

@@ -1,33 +1,35 @@
-//! Losses, and which of them are congestion: the client tolerates the loss rate of its smallest
-//! window, and only losses beyond it halve the window.
+//! Losses, and the decision which of them are due to congestion: the client tolerates the loss rate
+//! of its smallest window, and only losses beyond it halve the window.
 
 use crate::Time;
 
-/// How many resolved attempts the moving share of lost ones covers.
+/// The number of resolved attempts over which the share of lost attempts is averaged.
 const MEMORY: f64 = 512.0;
 
-/// Resolved attempts needed before their share of losses counts.
+/// The number of resolved attempts from which on their share of losses is used.
 const ENOUGH: u32 = 32;
 
-/// Losses that are enough evidence if they are half of all attempts: no load could explain them
-/// with the smallest window.
+/// The number of losses that is enough evidence if half of all attempts are lost: at the smallest
+/// window no load could explain them.
 const TELLING: u32 = 12;
 
-/// Attempts after which an epoch counts for half, so that it follows a fabric that changes.
+/// The number of attempts in an epoch after which its counts are halved, so that the rate follows a
+/// fabric that changes.
 const EPOCH: u32 = 512;
 
-/// Standard deviations by which losses have to exceed the tolerated ones before they count as
-/// congestion: with three, one epoch in 700 is wrong.
+/// The number of standard deviations by which losses must exceed the tolerated ones before they
+/// count as congestion: with three, one epoch in 700 is judged wrongly.
 const DEVIATIONS: f64 = 3.0;
 
-/// With the smallest window, a smaller share of losses may be left over from a larger window.
+/// The share of losses below which losses at the smallest window may be left over from a larger
+/// window.
 const NOTICEABLE: f64 = 0.02;
 
-/// The probability below which chance no longer explains silence.
+/// The probability below which chance no longer explains that all attempts stay unanswered.
 const DOUBT: f64 = 0.02;
 
-/// The recent share of lost attempts, over all requests that were answered in the end. The silence
-/// of a target that never answers does not count as loss.
+/// The recent share of lost attempts, over all requests that were answered in the end. Unanswered
+/// attempts to a target that never answers do not count as losses.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LossRate {
     rate: f64,
@@ -35,7 +37,7 @@ pub(super) struct LossRate {
 }
 
 impl LossRate {
-    /// One attempt was answered after `lost` others were lost.
+    /// Records that one attempt was answered after `lost` others were lost.
     pub(super) fn resolved(&mut self, lost: u32) {
         for _ in 0..lost {
             self.add(1.0);
@@ -48,7 +50,7 @@ impl LossRate {
         self.rate += (sample - self.rate) / f64::from(self.resolved).min(MEMORY);
     }
 
-    /// From 0 to 1; 0 as long as too few attempts are resolved.
+    /// The share of lost attempts, from 0 to 1; 0 as long as too few attempts are resolved.
     pub(super) fn rate(&self) -> f64 {
         if self.resolved < ENOUGH {
             0.0
@@ -57,13 +59,13 @@ impl LossRate {
         }
     }
 
-    /// From 0 to 1000.
+    /// The share of lost attempts in permille, from 0 to 1000.
     pub(super) fn permille(&self) -> u32 {
         (self.rate() * 1000.0) as u32
     }
 
-    /// How many rounds of `attempts` it takes until losses alone no longer explain that all of them
-    /// stayed unanswered, at most `most`.
+    /// The number of rounds of `attempts` until losses alone no longer explain that all of them
+    /// stayed unanswered; at most `most`.
     pub(super) fn rounds(&self, attempts: u32, most: u8) -> u8 {
         let unlucky = power(self.rate(), attempts);
         let mut chance = unlucky;
@@ -76,17 +78,17 @@ impl LossRate {
     }
 }
 
-/// Tells congestion, which a smaller window reduces, from other losses.
+/// Separates congestion, which a smaller window reduces, from other losses.
 ///
-/// Losses from congestion become rarer as the window shrinks; those of bad cables and busy
-/// processors do not. So the losses while the window is at its minimum are *tolerated*: only losses
-/// beyond them shrink a larger window again.
+/// Losses from congestion become rarer as the window shrinks; losses of bad cables and busy
+/// processors do not. Therefore the losses while the window is at its minimum are *tolerated*: only
+/// losses beyond them shrink a larger window again.
 #[derive(Debug)]
 pub(super) struct Tolerance {
     tolerated: f64,
-    /// The number of attempts behind `tolerated`.
+    /// The number of attempts from which `tolerated` was measured.
     measured: u32,
-    /// Attempts sent since this time count.
+    /// The time since which sent attempts are counted.
     since: Time,
     answered: u32,
     lost: u32,
@@ -95,7 +97,7 @@ pub(super) struct Tolerance {
 /// The finding of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Too few attempts yet.
+    /// Too few attempts are resolved yet.
     Undecided,
     /// A smaller window reduces the losses.
     Congestion,
@@ -114,7 +116,7 @@ impl Tolerance {
         }
     }
 
-    /// Only attempts sent from `now` on count.
+    /// Begins a measurement in which only attempts sent from `now` on count.
     pub(super) fn begin(&mut self, now: Time) {
         self.since = now;
         (self.answered, self.lost) = (0, 0);
@@ -125,7 +127,7 @@ impl Tolerance {
         self.since
     }
 
-    /// An attempt was answered after `lost` others of this epoch were lost.
+    /// Records that an attempt was answered after `lost` others of this epoch were lost.
     pub(super) fn resolved(&mut self, lost: u32) {
         self.answered += 1;
         self.lost += lost;
@@ -136,7 +138,7 @@ impl Tolerance {
         }
     }
 
-    /// Refines the tolerated rate by a whole epoch.
+    /// Updates the tolerated rate with the losses of a whole epoch.
     fn refine(&mut self) {
         if self.covers_loss() && self.measured < 2 * ENOUGH {
             // The previous rate was a guess from few attempts.
@@ -145,8 +147,8 @@ impl Tolerance {
             // The fabric may have become better.
             self.tolerated = self.tolerated.min(self.rate() + self.slack());
         }
-        // Losses come in bursts, one for each timeout: more attempts are no better measure than
-        // these.
+        // Losses come in groups, one for each timeout: more attempts would be no better measure
+        // than these.
         self.measured = self.measured.max(2 * ENOUGH);
     }
 
@@ -158,7 +160,8 @@ impl Tolerance {
         f64::from(self.lost) / f64::from(self.total().max(1))
     }
 
-    /// How far two rates measured with so many attempts differ by chance.
+    /// The difference between two rates, each measured with so many attempts, that chance can
+    /// explain.
     fn slack(&self) -> f64 {
         let weight = 1.0 / f64::from(self.total().max(1)) + 1.0 / f64::from(self.measured);
         DEVIATIONS * (self.tolerated * (1.0 - self.tolerated) * weight).sqrt()
@@ -175,7 +178,7 @@ impl Tolerance {
         power(self.tolerated, out) > DOUBT
     }
 
-    /// The finding from the losses since the window reached its minimum.
+    /// The conclusion from the losses since the window reached its minimum.
     pub(super) fn verdict(&mut self, now: Time) -> Verdict {
         let most_are_lost = self.lost >= TELLING && self.lost >= self.answered;
         if self.total() < 2 * ENOUGH && self.lost < ENOUGH && !most_are_lost {
@@ -192,7 +195,7 @@ impl Tolerance {
         Verdict::Random
     }
 
-    /// How many retries of a request the tolerated losses alone explain.
+    /// The number of retries of a request that the tolerated losses alone explain, at most `most`.
     pub(super) fn plain_retries(&self, most: u8) -> u8 {
         let mut chance = self.tolerated;
         let mut retries = 0;
@@ -204,8 +207,8 @@ impl Tolerance {
     }
 }
 
-/// `base`, from 0 to 1, to the power of `exponent`; by multiplication, with the same result on
-/// every machine.
+/// `base`, from 0 to 1, to the power of `exponent`. It is computed by multiplication, so that every
+/// machine has the same result.
 fn power(base: f64, exponent: u32) -> f64 {
     (0..exponent.min(1024)).fold(1.0, |product, _| product * base)
 }

@@ -1,7 +1,7 @@
 use std::fmt;
 
-/// The M_Keys of a request: one, or several of which the target holds one. Each attempt takes the
-/// next in turn. `Debug` shows none of them.
+/// The M_Keys of a request: one key, or several of which the target holds one. Each attempt uses
+/// the next key in turn. `Debug` shows none of the keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MKeys {
     keys: [u64; MKeys::MAX],
@@ -9,13 +9,13 @@ pub struct MKeys {
 }
 
 impl MKeys {
-    /// The most keys: with as many attempts as a request usually has, each is tried.
+    /// The maximum number of keys: the usual number of attempts of a request tries each of them.
     pub const MAX: usize = 4;
 
-    /// No key.
+    /// No M_Key.
     pub const NONE: MKeys = MKeys::one(0);
 
-    /// This key only; 0: none.
+    /// Only this key; 0 means no key.
     pub const fn one(key: u64) -> MKeys {
         MKeys {
             keys: [key; MKeys::MAX],
@@ -45,12 +45,12 @@ impl MKeys {
         &self.keys[..usize::from(self.len)]
     }
 
-    /// Whether silence may come of a wrong key: then it tells nothing about losses.
+    /// Whether a missing answer may be due to a wrong key, so that it says nothing about losses.
     pub(super) const fn is_guess(&self) -> bool {
         self.len > 1
     }
 
-    /// How many keys there are, at least 1.
+    /// The number of keys, at least 1.
     pub(super) const fn count(&self) -> u8 {
         self.len
     }

@@ -2,13 +2,13 @@
 //!
 //! The owner submits [requests](Request), sends the datagrams of [`Client::poll_transmit`], passes
 //! on inbound datagrams, and calls [`Client::handle_deadline`] at [`Client::next_deadline`]. Every
-//! request ends in exactly one [`Completion`], or its owner takes it back. The same calls with the
-//! same times give the same datagrams.
+//! request ends in exactly one [`Completion`], or its owner takes it back. Equal calls at equal
+//! times produce equal datagrams.
 //!
 //! * **Order**: three priorities; within one, targets take turns. At most
 //!   [`target_cap`](ClientConfig::target_cap) requests are out to one target, for an agent is a
 //!   small processor with a small queue, and at most a window of requests over all. The window
-//!   grows while round trips stay flat and halves on loss, unless the smallest window loses as
+//!   grows while round trips stay constant and halves on loss, unless the smallest window loses as
 //!   much.
 //! * **Slow targets**: a target that answers later than the others, or loses more requests, has
 //!   timeouts by its own round trips and one request at a time. The other targets are not
@@ -16,10 +16,10 @@
 //! * **Lost and slow answers**: timeouts follow the measured round trip and double with every
 //!   attempt, each of which takes the next of the request's [routes](Routes). An answer to any
 //!   attempt completes the request.
-//! * **Silence that says nothing**: an attempt that times out 10 ms late or more, or that the owner
+//! * **Excused attempts**: an attempt that times out 10 ms late or more, or that the owner
 //!   [excuses](Client::excuse), is sent again and counts neither as unanswered nor against the
-//!   retries; its answer is no round trip. At most eight attempts of a request are excused, and none
-//!   of a request with several keys.
+//!   retries; its answer is not used as a round trip. At most eight attempts of a request are
+//!   excused, and none of a request with several keys.
 //! * **Several keys**: a request may have several [M_Keys](MKeys), of which its target accepts one
 //!   and drops the others without an answer. Attempts try them in turn on each route; silence then
 //!   does not count as a loss.
@@ -52,7 +52,7 @@ pub use request::{
 };
 pub use stats::ClientStats;
 
-/// How many requests a client holds at most, waiting and out.
+/// The maximum number of requests that a client holds, waiting and out.
 ///
 /// At about half a kilobyte each that is 16 MB. A sweep keeps far fewer pending than the fabric has
 /// ports; when the client is full, [`Client::submit`] returns the request for a later attempt.

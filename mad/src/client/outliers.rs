@@ -1,5 +1,5 @@
-//! Targets that answer later, or lose more requests, than the rest: slow and lossy is not
-//! congested.
+//! Targets that answer later, or lose more requests, than the other targets: a slow or lossy target
+//! does not mean that the fabric is congested.
 
 use std::time::Duration;
 
@@ -7,33 +7,37 @@ use super::ClientConfig;
 use super::rtt::RoundTrip;
 use crate::Time;
 
-/// How many slow or lossy targets the table holds. Beyond it the client drops the least recently
-/// active one and learns it anew later. At 100 bytes each that is 100 kB.
+/// The maximum number of slow or lossy targets in the table. When it is full, the client drops the
+/// least recently active target and has to recognise it again later. At 100 bytes each the table
+/// has 100 kB.
 const REMEMBERED: usize = 1024;
 
-/// Losses after which the client takes a target to drop requests that come too fast.
+/// The number of losses after which the client assumes that a target drops requests that arrive too
+/// fast.
 const LOSSES_TELLING: u8 = 2;
 
-/// A target is slow when its answers take this many times as long as those of others, and longer
-/// than half the shortest timeout.
+/// A target is slow if its answers take this many times as long as those of other targets, and
+/// longer than half the shortest timeout.
 const SLOW_FACTOR: u32 = 4;
 
-/// Prompt answers in a row after which a target is like any other again.
+/// The number of prompt answers in a row after which a target is no longer treated as slow or
+/// lossy.
 const CALM: u8 = 32;
 
-/// Share of lost attempts over all targets, in permille, from which on a loss is no evidence about
-/// its target.
+/// The share of lost attempts over all targets, in permille, from which on a loss says nothing
+/// about its target.
 const GENERAL_LOSS: u32 = 50;
 
 /// The history of one slow or lossy target.
 #[derive(Debug)]
 struct Outlier {
     target: u64,
-    /// Its own round trips, once an answer came later than those of other targets.
+    /// The round trips of the target; `None` until an answer arrived later than those of other
+    /// targets.
     round_trip: Option<RoundTrip>,
-    /// Attempts lost since it was last calm.
+    /// The number of attempts lost since the target was last treated as normal.
     losses: u8,
-    /// Prompt answers in a row.
+    /// The number of prompt answers in a row.
     calm: u8,
     heard: Time,
 }
@@ -44,16 +48,16 @@ impl Outlier {
     }
 }
 
-/// Targets that answer later than others, or drop requests that others take: each has a timeout of
-/// its own and gets one request at a time, and neither their round trips nor their losses affect
-/// the estimates of the fabric.
+/// The targets that answer later than others, or drop requests that others accept. Each of them has
+/// a timeout of its own and gets one request at a time, and neither its round trips nor its losses
+/// affect the estimates of the fabric.
 #[derive(Debug)]
 pub(super) struct Outliers {
-    /// In the order of their numbers; allocated once.
+    /// The targets in the order of their numbers; the memory is allocated once.
     targets: Vec<Outlier>,
     /// A target whose answers take longer than this is not prompt.
     prompt: Duration,
-    /// Share of late answers among the last ones, of 1 << 16.
+    /// The share of late answers among the last answers, in units of 1/65536.
     late_share: u32,
     answers: u32,
 }
@@ -73,7 +77,7 @@ impl Outliers {
         self.targets.len()
     }
 
-    /// The round trips that set the timeouts of `target`: its own, if it is slow.
+    /// The round trips that set the timeouts of `target`; `None` if the target is not slow.
     pub(super) fn round_trip(&self, target: u64) -> Option<&RoundTrip> {
         self.get(target)?.round_trip.as_ref()
     }
@@ -83,9 +87,9 @@ impl Outliers {
         self.get(target).is_some_and(Outlier::takes_one)
     }
 
-    /// An answer of `target` took `round_trip`, `overdue` if longer than its timeout; others take
-    /// `usual`. Returns whether it is evidence about the fabric: the target is not slow, or most
-    /// targets are.
+    /// Records that an answer of `target` took `round_trip`, and whether that was longer than its
+    /// timeout (`overdue`); other targets take `usual`. Returns whether the answer says something
+    /// about the fabric: the target is not slow, or most targets are.
     pub(super) fn answered(
         &mut self,
         target: u64,
@@ -125,8 +129,8 @@ impl Outliers {
         !is_slow
     }
 
-    /// An attempt to `target` was lost. Returns whether it is evidence about the fabric: this
-    /// target is not the only one to lose attempts.
+    /// Records that an attempt to `target` was lost. Returns whether the loss says something about
+    /// the fabric: this target is not the only one that loses attempts.
     pub(super) fn lost(&mut self, target: u64, general_loss: u32, now: Time) -> bool {
         if general_loss >= GENERAL_LOSS && self.get(target).is_none() {
             return true;
@@ -171,7 +175,7 @@ impl Outliers {
         outlier
     }
 
-    /// The index of `target`, or where to insert it.
+    /// The index of `target` in the table, or as an error the index at which to insert it.
     fn place(&self, target: u64) -> Result<usize, usize> {
         self.targets
             .binary_search_by_key(&target, |outlier| outlier.target)

@@ -14,26 +14,26 @@ use crate::wire::smp::{SMP_DATA_LEN, Smp, SmpRequest};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
 pub enum Priority {
-    /// Reactions to traps, and the election of a subnet manager.
+    /// Requests in reaction to traps, and for the election of a subnet manager.
     Urgent,
-    /// Sweeping and programming.
+    /// Requests of sweeping and programming.
     #[default]
     Normal,
-    /// Audits of programmed tables, which may wait.
+    /// Requests that audit programmed tables, which may wait.
     Background,
 }
 
 impl Priority {
-    /// All of them, the most urgent first.
+    /// All priorities, the most urgent first.
     pub const ALL: [Priority; 3] = [Priority::Urgent, Priority::Normal, Priority::Background];
 }
 
 /// A path to a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Route {
-    /// Directed, hop by hop: works before the switches on the path are programmed.
+    /// A directed route, which works before the switches on the path are programmed.
     Directed(DirectedPath),
-    /// LID-routed, by the tables of the switches on the path: only the target's processor is
+    /// A LID route through the tables of the switches on the path: only the target's processor is
     /// involved.
     Lid(Lid),
 }
@@ -71,8 +71,8 @@ impl From<Lid> for Route {
     }
 }
 
-/// The routes to a target: one, and alternates for a silent target. Each retry takes the next in
-/// turn.
+/// The routes to a target: one route, and alternates in case the target does not answer. Each retry
+/// uses the next route in turn.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Routes {
     routes: [Route; Routes::MAX],
@@ -80,8 +80,8 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// The most routes. The chance that a fourth shares no link with the first three is small, and
-    /// every queued request carries all of them.
+    /// The maximum number of routes. A fourth route would probably share a link with the first
+    /// three, and every queued request holds all routes.
     pub const MAX: usize = 3;
 
     /// The routes with `primary` only.
@@ -109,8 +109,8 @@ impl Routes {
         &self.routes[..usize::from(self.len)]
     }
 
-    /// The index in [`Routes::as_slice`] of the route of attempt number `attempt`, from 0, if each
-    /// route is tried with so many keys before the next one.
+    /// The index in [`Routes::as_slice`] of the route of attempt number `attempt`, counted from 0,
+    /// if each route is tried with `keys` keys before the next route.
     pub(super) fn index_of_attempt(&self, attempt: u8, keys: u8) -> usize {
         usize::from(attempt / keys.max(1) % self.len)
     }
@@ -131,14 +131,14 @@ impl fmt::Debug for Routes {
 /// A Get or Set that expects an answer.
 #[derive(Debug, Clone)]
 pub struct Request<C> {
-    /// The key for the cap on requests to one agent: the node GUID if known, else a hash of the
-    /// path.
+    /// The number that identifies the target for the cap on requests to one agent: the node GUID if
+    /// it is known, else a hash of the path.
     pub target: u64,
-    /// The routes to it.
+    /// The routes to the target.
     pub routes: Routes,
-    /// [`Method::GET`] or [`Method::SET`].
+    /// The method: [`Method::GET`] or [`Method::SET`].
     pub method: Method,
-    /// The attribute.
+    /// The attribute of the request.
     pub attribute: AttrId,
     /// The attribute modifier.
     pub modifier: u32,
@@ -146,13 +146,13 @@ pub struct Request<C> {
     pub m_keys: MKeys,
     /// The attribute to set; zeroes in a Get.
     pub data: [u8; SMP_DATA_LEN],
-    /// Its urgency.
+    /// The priority of the request.
     pub priority: Priority,
-    /// How many times over the client may spend the [retries](super::ClientConfig::retries), 1 or
-    /// more: as long as recent losses alone explain that no attempt was answered.
+    /// The number of times that the client may use up the [retries](super::ClientConfig::retries),
+    /// at least 1, as long as recent losses alone explain that no attempt was answered.
     pub rounds: u8,
-    /// RespTimeValue of the target as a time (IBA 14.2.5.6), zero if unknown: the last attempt waits
-    /// at least so long before the target counts as silent.
+    /// RespTimeValue of the target as a time (IBA 14.2.5.6); zero if unknown. The last attempt waits
+    /// at least this long before the target counts as silent.
     pub response_time: Duration,
     /// The caller's value that the [`Completion`] returns.
     pub context: C,
@@ -171,7 +171,7 @@ impl<C> Request<C> {
         !is_by_lid(attempt) && (0..attempt).any(is_by_lid)
     }
 
-    /// Gets an attribute, at normal priority and without a key.
+    /// A Get of an attribute, with normal priority and without a key.
     pub fn get(
         target: u64,
         routes: impl Into<Routes>,
@@ -219,20 +219,21 @@ pub struct Rejected<C>(pub Box<Request<C>>);
 /// A request that [`Client::withdraw`](super::Client::withdraw) took back.
 #[derive(Debug, Clone)]
 pub struct Withdrawn<C> {
-    /// The request. Submitted again, it starts anew.
+    /// The request. If it is submitted again, it starts with its first attempt.
     pub request: Request<C>,
-    /// How often the client sent it. If at least once, the target may have executed it.
+    /// The number of times that the client sent the request. If it is not 0, the target may have
+    /// executed the request.
     pub attempts: u8,
 }
 
 /// A datagram to send now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transmit {
-    /// The datagram.
+    /// The datagram to send.
     pub datagram: Datagram,
-    /// The useful time of its response, for [`Transport::send`](crate::transport::Transport::send):
-    /// longer than the timeout of the attempt, because an answer to an earlier attempt counts as
-    /// well.
+    /// The time for which a response is useful, for
+    /// [`Transport::send`](crate::transport::Transport::send): longer than the timeout of the
+    /// attempt, because an answer to an earlier attempt is accepted as well.
     pub timeout: Duration,
 }
 
@@ -243,12 +244,12 @@ pub struct Completion<C> {
     pub context: C,
     /// The response, or the reason why there is none.
     pub outcome: Result<Response, RequestFailure>,
-    /// How often the client sent it, 1 or more.
+    /// The number of times that the client sent the request, at least 1.
     pub attempts: u8,
     /// Whether attempts by LID were left unanswered and one by a directed route was answered.
     pub lid_route_lost: bool,
-    /// The time between the answered attempt and its answer; between the last attempt and now if
-    /// there is none.
+    /// The time from the answered attempt to its answer; without an answer, the time from the last
+    /// attempt until now.
     pub rtt: Duration,
     /// The time between the first attempt and the end.
     pub waited: Duration,
@@ -258,14 +259,14 @@ pub struct Completion<C> {
     pub m_key: u64,
 }
 
-/// The target's response. Its status may be an error: see [`Response::status`].
+/// The response of the target. Its status may be an error: see [`Response::status`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Response {
-    /// The attribute.
+    /// The attribute of the response.
     pub data: [u8; SMP_DATA_LEN],
     /// The status, never BUSY, without the direction bit of directed-route packets.
     pub status: Status,
-    /// The whole datagram.
+    /// The datagram as it was received.
     pub mad: MadBytes,
 }
 
@@ -289,7 +290,7 @@ impl fmt::Debug for Response {
 /// The reason why a request has no response after all its attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum RequestFailure {
-    /// The target stayed silent.
+    /// The target did not answer.
     #[error("no answer")]
     TimedOut,
     /// The target was busy every time.

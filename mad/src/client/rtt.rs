@@ -5,13 +5,13 @@ use super::ClientConfig;
 /// The smoothed round trip and its variation, as in TCP (RFC 6298): of one slow target, or of all
 /// other targets.
 ///
-/// Targets differ in distance and speed; their differences are part of the variation, and so of the
-/// timeout.
+/// Targets differ in distance and speed. The differences are part of the variation, and therefore
+/// of the timeout.
 #[derive(Debug)]
 pub(super) struct RoundTrip {
-    /// Nanoseconds; `None` before the first answer.
+    /// The smoothed round trip in nanoseconds; `None` before the first answer.
     smoothed: Option<u64>,
-    /// Nanoseconds.
+    /// The variation of the round trip in nanoseconds.
     variation: u64,
     initial_timeout: u64,
     floor: u64,
@@ -48,13 +48,13 @@ impl RoundTrip {
         }
     }
 
-    /// Nanoseconds; `None` before the first answer.
+    /// The smoothed round trip in nanoseconds; `None` before the first answer.
     pub(super) fn smoothed(&self) -> Option<u64> {
         self.smoothed
     }
 
-    /// The timeout of attempt number `attempt`, from 0: doubled with every attempt, up to the
-    /// ceiling.
+    /// The timeout of attempt number `attempt`, counted from 0: it doubles with every attempt, up
+    /// to the ceiling.
     pub(super) fn timeout(&self, attempt: u8) -> Duration {
         let first = match self.smoothed {
             None => self.initial_timeout,

@@ -13,26 +13,28 @@ struct Target {
     outstanding: u16,
     /// The most requests out to it.
     cap: u16,
-    /// Requests that wait, for each priority, next first.
+    /// The waiting requests of each priority, in the order of sending.
     waiting: [List; PRIORITIES],
-    /// Whether the target is in the ready list of each priority.
+    /// For each priority, whether the target is in the ready list of that priority.
     ready: [bool; PRIORITIES],
 }
 
 /// Selects the next request.
 ///
-/// Higher priorities go first; within one, targets take turns, and requests to one target keep
-/// their order. A target with as many requests out as its cap is in no ready list, so that its
-/// waiting requests cost nothing. Requests and targets are small indices; all lists are intrusive.
+/// Requests of a higher priority go first; within a priority, targets take turns, and requests to
+/// one target keep their order. A target with as many requests out as its cap is in no ready list,
+/// so that its waiting requests cost nothing. Requests and targets are small indices; all lists are
+/// intrusive.
 #[derive(Debug)]
 pub(super) struct Scheduler {
     cap: u16,
     targets: Slab<Target>,
-    /// Never iterated, so that its order has no effect.
+    /// The index of each target by its number. It is never iterated, so that its order has no
+    /// effect.
     index: HashMap<u64, u32>,
     requests: Links,
-    /// Links of the ready lists, by target; one set for each priority, for a target can be in all
-    /// of them.
+    /// The links of the ready lists of targets; one set for each priority, because a target can be
+    /// in all of the lists.
     ready_links: [Links; PRIORITIES],
     ready: [List; PRIORITIES],
     waiting: usize,
@@ -51,12 +53,12 @@ impl Scheduler {
         }
     }
 
-    /// How many requests wait.
+    /// The number of requests that wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Queues a new request as the last of its target, and returns the target.
+    /// Queues a new request as the last request of its target, and returns the index of the target.
     pub(super) fn enqueue(&mut self, key: u64, priority: Priority, request: u32) -> u32 {
         let target = match self.index.get(&key) {
             Some(&target) => target,
@@ -80,7 +82,7 @@ impl Scheduler {
         target
     }
 
-    /// Caps `target` at one request out, or at the common cap.
+    /// Limits `target` to one request out, or to the common limit.
     pub(super) fn take_one(&mut self, target: u32, one: bool) {
         let state = &mut self.targets[target];
         let cap = if one { 1 } else { self.cap };
@@ -98,7 +100,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes the next request to send; it counts against its target until [`Scheduler::release`].
+    /// Removes and returns the next request to send; it counts against its target until
+    /// [`Scheduler::release`].
     pub(super) fn take(&mut self) -> Option<u32> {
         for level in 0..PRIORITIES {
             let Some(target) = self.ready[level].head() else {
@@ -131,15 +134,15 @@ impl Scheduler {
         self.forget_if_idle(target);
     }
 
-    /// Ends the outstanding `request` and queues it again before all others of its target and
-    /// priority.
+    /// Ends the attempt of the outstanding `request` and queues the request again before all others
+    /// of its target and priority.
     pub(super) fn requeue(&mut self, target: u32, priority: Priority, request: u32) {
         let level = priority as usize;
         let state = &mut self.targets[target];
         state.outstanding -= 1;
         self.requests.push_front(&mut state.waiting[level], request);
         self.waiting += 1;
-        // A retry has waited for a timeout already: its target goes first.
+        // A retry has already waited for a timeout: its target goes first.
         self.remove_ready(target, level);
         self.make_ready(target, level, true);
         for level in 0..PRIORITIES {
@@ -147,7 +150,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes a waiting request out of the queues.
+    /// Removes a waiting request from the queues.
     pub(super) fn withdraw(&mut self, target: u32, priority: Priority, request: u32) {
         let level = priority as usize;
         self.requests

@@ -1,8 +1,8 @@
-/// "No index", in a field for an index.
+/// The value of an index field that stands for no index.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Values at stable small indices. The index freed last is used first, so that a steady state stays
-/// in the cache.
+/// Values at small indices that do not change. The index that was freed last is used first, so that
+/// in a steady state the values stay in the cache.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     values: Vec<Option<T>>,
@@ -17,7 +17,8 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Stores `value`; the caller bounds how many there are, far below `u32::MAX`.
+    /// Stores `value` and returns its index. The caller limits the number of values to far below
+    /// `u32::MAX`.
     pub(super) fn insert(&mut self, value: T) -> u32 {
         match self.free.pop() {
             Some(index) => {
@@ -34,7 +35,7 @@ impl<T> Slab<T> {
     /// Removes the value at `index`.
     ///
     /// # Panics
-    /// There is no value: the caller kept an index beyond its value's life.
+    /// There is no value at `index`: the caller used the index after the value was removed.
     pub(super) fn remove(&mut self, index: u32) -> T {
         let value = self.values[index as usize].take();
         self.free.push(index);

@@ -2,15 +2,15 @@ use std::collections::VecDeque;
 
 use super::slab::NONE;
 
-/// How many transaction slots there are from the start.
+/// The number of transaction slots at the start.
 ///
 /// Slots are used in turn, and each has 2^16 generations, so that a transaction identifier repeats
-/// after 2^28 requests at the earliest: three quarters of an hour at 100 000 a second, where
-/// packets live seconds.
+/// after 2^28 requests at the earliest: three quarters of an hour at 100 000 a second, while
+/// packets exist for seconds.
 const INITIAL_SLOTS: u16 = 4096;
 
-/// Slots kept free, so that turns stay long even when most are held by requests that wait for a
-/// retry.
+/// The number of slots kept free, so that a slot is reused late even if most slots are held by
+/// requests that wait for a retry.
 const SPARE_SLOTS: usize = 1024;
 
 /// The transaction of an identifier.
@@ -21,7 +21,7 @@ pub(super) enum Owner {
     Live { index: u32, age: u8 },
     /// A transaction that was already answered.
     Answered,
-    /// A transaction that failed, or one too old to tell.
+    /// The transaction has failed, or is too old to be known.
     Gone,
 }
 
@@ -29,7 +29,8 @@ pub(super) enum Owner {
 struct Slot {
     /// The last generation sent.
     generation: u16,
-    /// How many generations up to that one belong to the slot's present or last transaction.
+    /// The number of generations, up to and including `generation`, that belong to the slot's
+    /// present or last transaction.
     attempts: u8,
     answered: bool,
     /// The slab index of the present transaction, or [`NONE`].
@@ -38,10 +39,10 @@ struct Slot {
 
 /// Allocates transaction identifiers and finds the transaction of an answer.
 ///
-/// An identifier is 32 bits, for the kernel takes the other 32: the low 16 are a slot, the high 16
-/// the slot's generation, one for each datagram sent. So every attempt has an identifier of its
-/// own: the kernel never takes a retry for a duplicate, an answer identifies its attempt, and a
-/// late answer meets a newer generation.
+/// An identifier has 32 bits, because the kernel uses the other 32: the low 16 are a slot, the high
+/// 16 the slot's generation, one for each datagram sent. Therefore every attempt has an identifier
+/// of its own: the kernel never takes a retry for a duplicate, an answer identifies its attempt,
+/// and a late answer is recognised because the slot has a newer generation.
 #[derive(Debug)]
 pub(super) struct Tids {
     slots: Vec<Slot>,

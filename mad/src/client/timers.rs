@@ -1,7 +1,7 @@
 use super::slab::NONE;
 use crate::Time;
 
-/// The time of a timer, and its order of setting, which settles ties.
+/// The time of a timer, and a sequence number that orders timers with equal times.
 #[derive(Debug, Clone, Copy)]
 struct Timer {
     at: Time,
@@ -15,9 +15,9 @@ impl Timer {
     }
 }
 
-/// At most one timer for each index, in a binary heap with the position of each, so that a timer
-/// can be cancelled: nearly all of them are, because nearly every request is answered before its
-/// deadline.
+/// Timers, at most one for each index, in a binary heap that knows the position of each timer, so
+/// that a timer can be cancelled: nearly all of them are, because nearly every request is answered
+/// before its deadline.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     heap: Vec<Timer>,
@@ -67,7 +67,7 @@ impl Timers {
         }
     }
 
-    /// Takes out the earliest timer that is due at `now`.
+    /// Removes and returns the earliest timer that is due at `now`; `None` if none is due.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<u32> {
         let first = self.heap.first()?;
         if first.at > now {

@@ -2,38 +2,38 @@ use super::ClientConfig;
 use super::loss::{Tolerance, Verdict};
 use crate::Time;
 
-/// Round trips count as flat up to this multiple of the lowest smoothed one.
+/// Round trips count as constant up to this multiple of the lowest smoothed round trip.
 const FLAT_FACTOR: u64 = 2;
-/// Round trips also count as flat up to this many nanoseconds above the lowest: scheduling noise of
-/// the local host.
+/// Round trips also count as constant up to this many nanoseconds above the lowest one, because
+/// scheduling on the local host varies.
 const FLAT_SLACK: u64 = 50_000;
 /// With every answer, the lowest round trip rises by this fraction (a shift) of the difference, so
-/// that a fabric that became slower for good, by a longer path or a slower adapter, counts as flat
-/// again after some thousand answers.
+/// that a fabric that became slower for good, by a longer path or a slower adapter, counts as
+/// constant again after some thousand answers.
 const FORGET_SHIFT: u32 = 12;
 
-/// How many requests may be out at a time, over all targets.
+/// The window: the number of requests that may be out at a time, over all targets.
 ///
 /// SMPs travel on VL 15, which has no flow control (IBA 7.6.4): ports drop those beyond their
-/// buffers. The window grows while round trips stay flat: by one with every answer at first, and by
-/// one with every window full of answers after the first loss or the first slow round trip. A loss
-/// halves it, but only once for all attempts sent before the last halving, because their losses are
-/// one and the same congestion.
+/// buffers. The window grows while round trips stay constant: by one with every answer at first,
+/// and by one with every window full of answers after the first loss or the first slow round trip.
+/// A loss halves it, but only once for all attempts sent before the last halving, because their
+/// losses are one and the same congestion.
 ///
 /// The client decides which attempts are lost: those followed by an answered attempt of the same
 /// request. A node that never answers is no evidence about load, and must not slow the others down.
 ///
-/// Losses without load, of bad cables for one, would keep the window at its minimum for good. So
-/// the window counts losses at the minimum and tolerates that rate from then on; only losses beyond
-/// it halve the window ([`Tolerance`]).
+/// Losses without load, for example of bad cables, would keep the window at its minimum for good.
+/// Therefore the window counts losses at the minimum and tolerates that rate from then on; only
+/// losses beyond it halve the window ([`Tolerance`]).
 #[derive(Debug)]
 pub(super) struct Window {
     size: u32,
     min: u32,
     max: u32,
-    /// Growing by one with every answer.
+    /// Whether the window grows by one with every answer.
     probing: bool,
-    /// Answers since the window last grew, when not probing.
+    /// The number of answers since the window last grew, unless it is probing.
     answers: u32,
     last_halved: Option<Time>,
     tolerance: Tolerance,
@@ -70,7 +70,7 @@ impl Window {
         self.size
     }
 
-    /// How many requests may be out now.
+    /// The number of requests that may be out now.
     pub(super) fn limit(&self) -> u32 {
         if self.measuring_loss {
             self.min
@@ -79,7 +79,7 @@ impl Window {
         }
     }
 
-    /// How often the window was halved.
+    /// The number of times that the window was halved.
     pub(super) fn halvings(&self) -> u64 {
         self.halvings
     }
@@ -89,14 +89,15 @@ impl Window {
         self.limited = true;
     }
 
-    /// An answer came; `smoothed` is the smoothed round trip in nanoseconds, including it.
+    /// Records an answer; `smoothed` is the smoothed round trip in nanoseconds, this answer
+    /// included.
     pub(super) fn answered(&mut self, smoothed: u64) {
         if smoothed < self.base {
             self.base = smoothed;
         } else {
             self.base += (smoothed - self.base) >> FORGET_SHIFT;
         }
-        // Answers prove nothing about a window that no request waits for.
+        // Answers say nothing about a window that no request waits for.
         if self.measuring_loss || !self.limited || self.size >= self.max {
             return;
         }
@@ -124,8 +125,8 @@ impl Window {
         }
     }
 
-    /// An attempt sent at `sent` was lost while `out` requests are out. If those are no more than
-    /// the minimum, a smaller window would not help: measure the loss rate at once.
+    /// Records that an attempt sent at `sent` was lost while `out` requests are out. If `out` is at
+    /// most the minimum, a smaller window would not help, so the loss rate is measured at once.
     pub(super) fn lost_among(&mut self, out: u32, sent: Time, now: Time) {
         if out <= self.min && !self.measuring_loss && !self.tolerance.covers_loss() {
             self.halve(sent, now);
@@ -136,7 +137,7 @@ impl Window {
         }
     }
 
-    /// None of `out` outstanding requests was answered since `sent`.
+    /// Records that since `sent` none of the `out` outstanding requests was answered.
     pub(super) fn flooded(&mut self, sent: Time, out: u32, now: Time) {
         if !self.tolerance.covers_silence(out) {
             self.halve(sent, now);
@@ -148,7 +149,8 @@ impl Window {
         self.tolerance.since()
     }
 
-    /// An attempt was answered after `lost` others of this [epoch](Window::epoch) were lost.
+    /// Records that an attempt was answered after `lost` others of this [epoch](Window::epoch) were
+    /// lost.
     pub(super) fn resolved(&mut self, lost: u32, now: Time) {
         self.tolerance.resolved(lost);
         if !self.measuring_loss {
@@ -168,7 +170,8 @@ impl Window {
         self.peak = None;
     }
 
-    /// How many retries of a request have no longer timeout than the first attempt.
+    /// The number of retries of a request whose timeout is no longer than that of the first
+    /// attempt, at most `most`.
     pub(super) fn plain_retries(&self, most: u8) -> u8 {
         self.tolerance.plain_retries(most)
     }

@@ -1,9 +1,9 @@
-//! Messages of the SA through a port: by the RMPP of its transport where it has one, else by
-//! [ours](crate::client::rmpp).
+//! Messages of the SA through a port: with the RMPP of the port's transport if it has one, else
+//! with [our own RMPP](crate::client::rmpp).
 //!
-//! The kernel does RMPP on umad, and takes a table as a whole. Ours serves the simulator, and makes
-//! the table while it is sent. ibsim does no RMPP and delivers 224 of 256 bytes: the SA answers as
-//! far as that suffices.
+//! The kernel does RMPP for umad, and accepts a table only as a whole. Our RMPP serves the
+//! simulator, and makes the table while it is sent. ibsim does no RMPP and delivers 224 of 256
+//! bytes: the SA answers as far as that suffices.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,20 +21,22 @@ use crate::transport::{
 use crate::wire::rmpp::RmppFlags;
 use crate::wire::{MAD_LEN, MadBytes, header::MadHeader};
 
-/// The longest message for a transport that does RMPP, which needs it as a whole: 64 MiB, a million
-/// PathRecords. The kernel takes about twice as much for it while it sends.
+/// The maximum length of a message for a transport that does RMPP, which needs the message as a
+/// whole: 64 MiB, a million PathRecords. The kernel uses about twice as much memory while it sends
+/// the message.
 pub const MAX_WHOLE: usize = 64 << 20;
 
-/// How many bytes of such messages may be in memory at the same time: 256 MiB.
+/// The maximum number of bytes of such messages that are in memory at the same time: 256 MiB.
 pub const MAX_MAKING: usize = 256 << 20;
 
-/// How many such messages are made at the same time, in all and per LID: a host runs one or two.
+/// The maximum numbers of such messages that are made at the same time, in all and for one LID: a
+/// host runs one or two.
 const MAX_MADE: [usize; 2] = [1024, 16];
 
-/// How many bytes of such a message are made in one turn.
+/// The number of bytes of such a message that are made in one turn.
 const CHUNK: usize = 16 << 10;
 
-/// How long to wait when the transport has no room.
+/// The time to wait when the transport has no room.
 const CONGESTION: Duration = Duration::from_micros(200);
 
 /// An event that a messenger delivers.
@@ -44,25 +46,25 @@ pub enum Delivery {
     Message(Message),
     /// A request has no answer.
     Unanswered {
-        /// Its transaction. Match on [`Tid::low`].
+        /// The transaction identifier of the request. Match on [`Tid::low`].
         tid: Tid,
     },
     /// A message is too long to send; see [`MAX_WHOLE`].
     TooLong {
-        /// Its headers.
+        /// The headers of the request.
         header: [u8; SA_HEADER_LEN],
-        /// Its destination.
+        /// The destination of the request.
         remote: RemoteAddress,
     },
 }
 
-/// The messenger did not take a message.
+/// The messenger did not accept a message.
 #[derive(Debug, thiserror::Error)]
 pub enum NotSent {
     /// The messenger has no room for it, or it is malformed.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// The transport did not take it.
+    /// The transport did not accept the message.
     #[error(transparent)]
     Transport(#[from] SendError),
 }
@@ -70,23 +72,24 @@ pub enum NotSent {
 /// The work that [`Messenger::transmit`] left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
-    /// No work before the next inbound event or deadline.
+    /// There is no work before the next inbound event or deadline.
     Nothing,
-    /// More datagrams or parts: call it again, after handling inbound messages.
+    /// More datagrams or parts wait: call the function again, after handling inbound messages.
     More,
     /// The transport has no room until the next deadline. The messenger refuses further messages
-    /// once its own room is full.
+    /// once its own queue is full.
     Blocked,
 }
 
-/// Messages of the SA over a port; the transport does RMPP, or else [`Rmpp`] here.
+/// Messages of the SA through a port, by the RMPP of the transport or else by an [`Rmpp`] of its
+/// own.
 ///
-/// It is driven like [`Rmpp`], but sends by itself.
+/// The owner calls it as it would call [`Rmpp`], but the messenger itself sends the datagrams.
 pub struct Messenger {
     port: Arc<dyn SaPort>,
     way: Way,
     deliveries: VecDeque<Delivery>,
-    /// Messages that the messenger took and the transport then refused.
+    /// The number of messages that the messenger accepted and the transport then refused.
     lost: u64,
 }
 
@@ -94,7 +97,7 @@ enum Way {
     /// The messenger does RMPP.
     Here {
         rmpp: Box<Rmpp>,
-        /// The datagram that the transport had no room for, and when to try again.
+        /// The datagram for which the transport had no room, and the time of the next attempt.
         held: Option<(Box<Transmit>, Time)>,
     },
     /// The transport does RMPP.
@@ -113,7 +116,7 @@ struct Making {
 }
 
 impl Messenger {
-    /// Messages over `port`. `config` applies if the port does no RMPP.
+    /// A messenger over `port`. `config` is used if the port does no RMPP.
     pub fn new(port: Arc<dyn SaPort>, config: RmppConfig) -> Messenger {
         let way = if port.does_rmpp() {
             Way::There {
@@ -139,7 +142,7 @@ impl Messenger {
         &self.port
     }
 
-    /// The RMPP counters; zero where the transport does RMPP.
+    /// The counters of RMPP; all zero if the transport does RMPP.
     pub fn stats(&self) -> RmppStats {
         match &self.way {
             Way::Here { rmpp, .. } => rmpp.stats(),
@@ -147,12 +150,12 @@ impl Messenger {
         }
     }
 
-    /// How many messages the messenger took and the transport then refused.
+    /// The number of messages that the messenger accepted and the transport then refused.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Takes an inbound event of the port.
+    /// Handles an inbound event of the port.
     pub fn handle(&mut self, inbound: SaInbound, now: Time) {
         match (&mut self.way, inbound) {
             (Way::Here { rmpp, .. }, SaInbound::Datagram(datagram)) => {
@@ -173,12 +176,12 @@ impl Messenger {
         }
     }
 
-    /// Takes a message to send. A request with a timeout ends in one [`Delivery::Message`] or one
+    /// Accepts a message to send. A request with a timeout ends in one [`Delivery::Message`] or one
     /// [`Delivery::Unanswered`]; the timeout is zero for answers and for messages without an
     /// answer.
     ///
     /// # Errors
-    /// See [`NotSent`].
+    /// The message is not sent; [`NotSent`] has the reasons.
     pub fn send(
         &mut self,
         outgoing: impl Into<Outgoing>,
@@ -211,10 +214,10 @@ impl Messenger {
         }
     }
 
-    /// As [`Messenger::send`], for a message that is one datagram, without RMPP.
+    /// Sends a message that is one datagram, without RMPP; otherwise as [`Messenger::send`] does.
     ///
     /// # Errors
-    /// See [`NotSent`].
+    /// The message is not sent; [`NotSent`] has the reasons.
     pub fn send_datagram(
         &mut self,
         mad: &MadBytes,
@@ -234,7 +237,7 @@ impl Messenger {
     /// Sends at most `most` datagrams or parts of a message, as windows and room allow.
     ///
     /// # Errors
-    /// [`SendError::Closed`]: the transport is closed.
+    /// [`SendError::Closed`] if the transport is closed.
     pub fn transmit(&mut self, most: usize, now: Time) -> Result<Left, SendError> {
         for _ in 0..most {
             let went_on = match &mut self.way {
@@ -307,7 +310,7 @@ impl Messenger {
         *made += message.bytes.len() - before;
         let too_long = message.bytes.len() > MAX_WHOLE || *made > MAX_MAKING;
         if !too_long && !filled.ended {
-            // Let the other messages have their turn.
+            // The message goes to the end of the queue, so that the other messages have their turn.
             making.push_back(message);
             return true;
         }
@@ -364,7 +367,7 @@ fn transmit_one(
     }
 }
 
-/// Gives a whole message to a transport that does RMPP.
+/// Passes a whole message to a transport that does RMPP.
 fn give(port: &dyn SaPort, mut message: Message, patience: Duration) -> Result<(), NotSent> {
     let length = message.bytes.len();
     if length < SA_HEADER_LEN {

@@ -114,7 +114,7 @@ fn a_stream_beyond_the_longest_message_returns_too_long() {
     };
     assert_eq!((header, remote.lid), (headers(), Lid(2)));
     assert!(kernel.sent.lock().is_empty());
-    // No message stays under construction.
+    // No message remains under construction.
     let Way::There { making, made } = &messenger.way else {
         unreachable!("the transport does RMPP");
     };

@@ -35,7 +35,7 @@ impl fmt::Debug for Datagram {
 pub struct RemoteAddress {
     /// The LID; [`Lid::PERMISSIVE`] for directed-route datagrams, which carry their path inside.
     pub lid: Lid,
-    /// The queue pair: 0 for subnet management, 1 for general services, 24 bits.
+    /// The number of the queue pair, 24 bits: 0 for subnet management, 1 for general services.
     pub qpn: u32,
     /// The Q_Key; QP 0 has none and ignores it.
     pub qkey: u32,
@@ -115,33 +115,33 @@ pub enum Inbound {
         /// The reason.
         kind: SendFailure,
     },
-    /// Something happened to the local port.
+    /// An event of the local port.
     Port(PortEvent),
 }
 
 /// The reason why a request that the transport accepted has no response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SendFailure {
-    /// The timeout given with the request passed.
+    /// The timeout that was given with the request has passed.
     TimedOut,
     /// The kernel flushed the send queue: the port went down or the transport closed.
     Flushed,
-    /// Anything else, as the operating system's error number.
+    /// Any other error, with the error number of the operating system.
     Other(i32),
 }
 
 /// A change of the local port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PortEvent {
-    /// The link came up: the port left Down.
+    /// The link came up: the port left the state Down.
     Up,
     /// The link went down. The transport stays open; sends fail or time out until
     /// [`PortEvent::Up`].
     Down,
-    /// The port fell from Armed or Active to Init without a reading of Down between: its link
+    /// The port changed from Armed or Active to Init without a reading of Down in between: its link
     /// trained again, and the node at the other end may have been reset.
     Retrained,
-    /// The device vanished. Nothing more arrives until the transport is opened again.
+    /// The device was removed. Nothing more arrives until the transport is opened again.
     Gone,
     /// The port's base LID or LMC changed.
     LidChanged,
@@ -156,9 +156,9 @@ pub enum PortEvent {
 /// The port that a transport sends from, as last known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalPort {
-    /// The name of the channel adapter: `mlx5_0`, `ibsim0`.
+    /// The name of the channel adapter, for example `mlx5_0` or `ibsim0`.
     pub ca: String,
-    /// The port's number on its node.
+    /// The number of the port on its node.
     pub port: PortNum,
     /// The node's GUID.
     pub node_guid: Guid,

@@ -1,4 +1,4 @@
-//! Messages of the SA, of any length, independent of which layer does RMPP.
+//! Messages of the SA, of any length, independent of the layer that does RMPP.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub use crate::wire::sa::{SA_DATA_LEN, SA_HEADER_LEN};
 /// than [`SA_DATA_LEN`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Headers and data, [`SA_HEADER_LEN`] bytes or more.
+    /// The headers and the data, at least [`SA_HEADER_LEN`] bytes.
     pub bytes: Vec<u8>,
     /// The destination of an outgoing message, the source of an incoming one.
     pub remote: RemoteAddress,
@@ -33,17 +33,17 @@ impl Message {
         }
     }
 
-    /// The common header; `None` if the bytes are too short for one.
+    /// The common header; `None` if the bytes are too few for one.
     pub fn header(&self) -> Option<&MadHeader> {
         Some(MadHeader::ref_from_prefix(&self.bytes).ok()?.0)
     }
 
-    /// Whether RMPP carries it.
+    /// Whether RMPP carries the message.
     pub fn is_rmpp(&self) -> bool {
         is_rmpp(&self.bytes)
     }
 
-    /// The data behind the headers.
+    /// The data that follow the headers.
     pub fn data(&self) -> &[u8] {
         self.bytes.get(SA_HEADER_LEN..).unwrap_or_default()
     }
@@ -72,14 +72,14 @@ pub(crate) fn is_rmpp(bytes: &[u8]) -> bool {
         .is_some_and(|(rmpp, _)| rmpp.is_active())
 }
 
-/// Data made while the message is sent, so that an answer of any length takes the memory of one
-/// window.
+/// A source of data that are made while the message is sent, so that an answer of any length takes
+/// the memory of one window.
 pub trait Source: Send {
-    /// Writes the next bytes into `room`, which is not empty. It may return few or no bytes before
-    /// the data ends, so that other messages have their turn when much work yields few bytes.
+    /// Writes the next bytes into `room`, which is not empty. It may write few or no bytes before
+    /// the end of the data, so that other messages have their turn if few bytes need much work.
     fn fill(&mut self, room: &mut [u8]) -> Filled;
 
-    /// How many bytes remain, if known without making them.
+    /// The number of bytes that remain; `None` if it is not known without making them.
     fn remaining(&self) -> Option<u64>;
 }
 
@@ -88,7 +88,7 @@ pub trait Source: Send {
 pub struct Filled {
     /// The number of bytes written, from the front.
     pub bytes: usize,
-    /// Whether those were the last ones.
+    /// Whether these bytes were the last ones.
     pub ended: bool,
 }
 
@@ -101,8 +101,8 @@ pub struct Records<I, const LEN: usize> {
 }
 
 impl<I: Iterator<Item = [u8; LEN]> + Send, const LEN: usize> Records<I, LEN> {
-    /// The records one after the other, each `LEN` bytes, which AttributeOffset in the header
-    /// counts in units of 8.
+    /// The records one after the other, each `LEN` bytes long; AttributeOffset in the header has
+    /// that length in units of 8 bytes.
     pub fn new(records: I) -> Records<I, LEN> {
         Records {
             records,
@@ -178,7 +178,7 @@ impl Source for Whole {
 pub enum Outgoing {
     /// A message that is complete in memory.
     Whole(Message),
-    /// A message whose data is made while it is sent.
+    /// A message whose data are made while it is sent.
     Streamed(Streamed),
 }
 
@@ -191,7 +191,7 @@ impl Outgoing {
         }
     }
 
-    /// The common header; `None` if the bytes are too short for one.
+    /// The common header; `None` if the bytes are too few for one.
     pub fn header(&self) -> Option<&MadHeader> {
         match self {
             Outgoing::Whole(message) => message.header(),
@@ -208,11 +208,12 @@ impl From<Message> for Outgoing {
     }
 }
 
-/// A message whose data is made while it is sent. RMPP carries it even if its header lacks ACTIVE.
+/// A message whose data are made while it is sent. RMPP carries the message even if its header
+/// lacks ACTIVE.
 pub struct Streamed {
     /// The headers.
     pub header: [u8; SA_HEADER_LEN],
-    /// The data.
+    /// The source of the data.
     pub data: Box<dyn Source>,
     /// The destination.
     pub remote: RemoteAddress,

@@ -6,8 +6,8 @@
 //! the sink before it is handed on.
 //!
 //! The SA has halves of its own, see [`SaPort`] and [`Sinks`]; a
-//! [`Messenger`](crate::messenger::Messenger) makes messages of them. So has performance management,
-//! see [`PerformancePort`].
+//! [`Messenger`](crate::messenger::Messenger) makes messages of them. Performance management also
+//! has halves of its own, see [`PerformancePort`].
 
 mod datagram;
 pub mod fault;
@@ -34,17 +34,18 @@ use crate::wire::header::Class;
 
 /// The receiving half: the transport's receive thread calls it for every arrival, in order.
 ///
-/// It may block; the transport then stops reading, and the kernel's receive queue takes the load.
+/// A sink may block; the transport then stops reading, and datagrams wait in the kernel's receive
+/// queue.
 pub type Sink = Box<dyn FnMut(Inbound) + Send>;
 
 /// The sending half.
 pub trait Transport: Send {
     /// Sends one datagram.
     ///
-    /// A response within `timeout` is delivered; without one, [`Inbound::SendFailed`] follows. Zero
-    /// means that no response is expected, as for responses, TrapRepress and Send; a response to
-    /// such a datagram is lost. The transport owns the upper 32 bits of the transaction identifier,
-    /// except in responses.
+    /// A response that arrives within `timeout` is delivered; if none arrives,
+    /// [`Inbound::SendFailed`] follows. Zero means that no response is expected, as for responses,
+    /// TrapRepress and Send; a response to such a datagram is lost. The transport owns the upper 32
+    /// bits of the transaction identifier, except in responses.
     ///
     /// # Errors
     /// The datagram was not sent; no [`Inbound::SendFailed`] follows.
@@ -57,7 +58,7 @@ pub trait Transport: Send {
     /// other subnet managers find this one. Closing the transport clears it.
     ///
     /// # Errors
-    /// The bit keeps its value.
+    /// The bit could not be changed and keeps its value.
     fn set_is_sm(&mut self, on: bool) -> Result<(), IsSmError>;
 }
 
@@ -76,7 +77,7 @@ pub enum SendError {
     /// The operating system refused the datagram.
     #[error("cannot send a datagram through {device}")]
     Io {
-        /// Adapter and port: `mlx5_0:1`.
+        /// The adapter and the port, for example `mlx5_0:1`.
         device: String,
         /// The operating system's error.
         source: io::Error,
@@ -89,9 +90,9 @@ pub enum IsSmError {
     /// The device file for the bit has no path, or could not be opened or closed.
     #[error("cannot {} IsSM on {device}", if *.on { "set" } else { "clear" })]
     Io {
-        /// Adapter and port: `mlx5_0:1`.
+        /// The adapter and the port, for example `mlx5_0:1`.
         device: String,
-        /// Whether the bit was to be set.
+        /// Whether the bit was to be set (true) or cleared.
         on: bool,
         /// The operating system's error.
         source: io::Error,

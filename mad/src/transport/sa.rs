@@ -15,8 +15,9 @@ use crate::wire::header::{Class, MadHeader};
 /// An event that a transport delivers for the SA.
 #[derive(Debug, Clone)]
 pub enum SaInbound {
-    /// A single datagram, perhaps a segment of a longer message: the transport does no RMPP. In a
-    /// box, so that the messages of those that do, as the kernel, are moved as a few words.
+    /// A single datagram, which may be a segment of a longer message: the transport does no RMPP.
+    /// The datagram is in a box, so that the events of transports that do RMPP, such as the
+    /// kernel's, stay small.
     Datagram(Box<Datagram>),
     /// A whole message: the transport does RMPP.
     Message(Message),
@@ -24,7 +25,7 @@ pub enum SaInbound {
     SendFailed {
         /// The transaction of the request. Match on [`Tid::low`].
         tid: Tid,
-        /// The reason.
+        /// The reason why the message was not sent.
         kind: SendFailure,
     },
 }
@@ -39,7 +40,7 @@ impl SaInbound {
         }
     }
 
-    /// Its source.
+    /// The remote end that sent the message; `None` if the event is no message.
     pub fn remote(&self) -> Option<&RemoteAddress> {
         match self {
             SaInbound::Datagram(datagram) => Some(&datagram.remote),
@@ -49,18 +50,18 @@ impl SaInbound {
     }
 }
 
-/// The receiving half of the SA: called on the transport's receive thread, or by
-/// [`SaPort::receive`]. It must not block, for the same thread may receive subnet management.
+/// The receiving half of the SA. It is called on the transport's receive thread, or by
+/// [`SaPort::receive`]. It must not block, because the same thread may receive subnet management.
 pub type SaSink = Box<dyn FnMut(SaInbound) + Send>;
 
 /// The receiving halves of a transport.
 pub struct Sinks {
-    /// For all other classes.
+    /// The sink for all other classes.
     pub others: Sink,
-    /// For the SA; without it, its datagrams go to `others`.
+    /// The sink for the SA; without it, the datagrams of the SA go to `others`.
     pub sa: Option<SaSink>,
-    /// For performance management (class 0x04); without it, its datagrams go to `others`. It must
-    /// not block: it is called on the thread that receives subnet management.
+    /// The sink for performance management (class 0x04); without it, its datagrams go to `others`.
+    /// The sink must not block: it is called on the thread that receives subnet management.
     pub performance: Option<Sink>,
 }
 
@@ -81,7 +82,7 @@ impl<F: FnMut(Inbound) + Send + 'static> From<Box<F>> for Sinks {
 }
 
 impl Sinks {
-    /// Delivers an event to the half it is for.
+    /// Delivers an event to the sink that it is for.
     pub fn deliver(&mut self, inbound: Inbound) {
         let class = match &inbound {
             Inbound::Mad(datagram) => Some(MadHeader::of(&datagram.mad).class()),
@@ -110,7 +111,7 @@ impl Sinks {
     }
 
     /// Delivers an event of the SA. Without a sink for the SA, a message of one datagram goes to
-    /// `others`; a longer message has no form there and is dropped.
+    /// `others`, and a longer message is dropped, because `others` accepts only datagrams.
     pub fn deliver_to_sa(&mut self, for_sa: SaInbound) {
         match (&mut self.sa, for_sa) {
             (Some(sink), for_sa) => sink(for_sa),
@@ -141,14 +142,14 @@ pub trait PerformancePort: Send + Sync {
     /// `timeout` is as in [`Transport::send`](super::Transport::send).
     ///
     /// # Errors
-    /// As [`SaPort::send`].
+    /// The errors of [`SaPort::send`].
     fn send_performance(&self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError>;
 }
 
 /// The sending half of the SA.
 pub trait SaPort: Send + Sync {
-    /// Whether the transport does RMPP: then [`SaPort::send`] takes whole messages, and
-    /// whole messages arrive; otherwise both are datagrams, and the caller does RMPP.
+    /// Whether the transport does RMPP. If so, [`SaPort::send`] accepts whole messages, and whole
+    /// messages arrive; otherwise datagrams are sent and arrive, and the caller does RMPP.
     fn does_rmpp(&self) -> bool;
 
     /// Sends a datagram of 256 bytes, or, if the transport does RMPP, a whole [`Message`].
@@ -157,7 +158,7 @@ pub trait SaPort: Send + Sync {
     ///
     /// # Errors
     /// The datagram or message was not sent. [`SendError::Io`] with
-    /// [`WouldBlock`](std::io::ErrorKind::WouldBlock): there will be room in a moment.
+    /// [`WouldBlock`](std::io::ErrorKind::WouldBlock): the transport will have room in a moment.
     fn send(
         &self,
         bytes: &[u8],
@@ -169,16 +170,18 @@ pub trait SaPort: Send + Sync {
     fn local_port(&self) -> LocalPort;
 
     /// Whether messages wait until the owner calls [`SaPort::receive`]. Otherwise a thread of the
-    /// transport's passes them to the [`SaSink`].
+    /// transport passes them to the [`SaSink`].
     fn is_polled(&self) -> bool {
         false
     }
 
     /// Passes at most `most` messages to the [`SaSink`], on the calling thread; waits up to
-    /// `timeout` for the first of them. A call of [`SaPort::wake`] ends the wait, also one before
-    /// it. Returns how many messages there were. While the transport is closed, it only waits.
+    /// `timeout` for the first message. A call of [`SaPort::wake`], also one before this call, ends
+    /// the wait. Returns the number of messages. While the transport is closed, the function only
+    /// waits.
     ///
-    /// Only for a port that [is polled](SaPort::is_polled); others return at once.
+    /// The function is only for a port that [is polled](SaPort::is_polled); other ports return 0 at
+    /// once.
     fn receive(&self, _most: usize, _timeout: Duration) -> usize {
         0
     }

@@ -8,16 +8,16 @@ use zerocopy::byteorder::network_endian::{U16, U32, U64};
 
 /// A number on the wire, which fields of a view are cut from.
 pub(crate) trait Word: Copy {
-    /// The number of bits.
+    /// The number of bits of the word.
     const WIDTH: u32;
 
     fn load(self) -> u64;
 
-    /// A word holding the low [`Word::WIDTH`] bits of `value`.
+    /// A word whose low [`Word::WIDTH`] bits are those of `value`.
     fn store(value: u64) -> Self;
 }
 
-/// A value in the interface, which a field of a view is turned into.
+/// The type of a field in the interface of a view, converted from and to the bits of the field.
 ///
 /// `to_bits(from_bits(x))` returns the bits of the field unchanged, for any bits.
 pub(crate) trait Field: Copy {
@@ -94,7 +94,7 @@ impl Field for Lmc {
     }
 }
 
-/// Makes [`Field`]s of tuple structs that hold one number.
+/// Implements [`Field`] for tuple structs that hold one number.
 macro_rules! newtype_fields {
     ($($type:ident: $native:ty),* $(,)?) => {$(
         impl $crate::wire::bits::Field for $type {
@@ -119,14 +119,14 @@ const fn ones(width: u32) -> u64 {
     u64::MAX >> (u64::BITS - width)
 }
 
-/// Bits `HIGH` down to `LOW` of `word`. A range that does not fit the word does not compile.
+/// The bits `HIGH` down to `LOW` of `word`. A range that does not fit the word does not compile.
 #[inline]
 pub(crate) fn get<const HIGH: u32, const LOW: u32, W: Word, F: Field>(word: W) -> F {
     const { assert!(LOW <= HIGH && HIGH < W::WIDTH) };
     F::from_bits((word.load() >> LOW) & ones(HIGH - LOW + 1))
 }
 
-/// Replaces bits `HIGH` down to `LOW` of `word`, and no others.
+/// Replaces the bits `HIGH` down to `LOW` of `word`, and no others.
 #[inline]
 pub(crate) fn set<const HIGH: u32, const LOW: u32, W: Word, F: Field>(word: &mut W, value: F) {
     const { assert!(LOW <= HIGH && HIGH < W::WIDTH) };
@@ -134,7 +134,7 @@ pub(crate) fn set<const HIGH: u32, const LOW: u32, W: Word, F: Field>(word: &mut
     *word = W::store((word.load() & !mask) | ((value.to_bits() << LOW) & mask));
 }
 
-/// Getters and setters of a view.
+/// Defines the getters and setters of a view.
 ///
 /// Each line reads `getter, setter: Type = word;` for a field that is all of `word`, or
 /// `getter, setter: Type = word[high, low];` for bits `high` down to `low` of it, 0 being the least

@@ -14,7 +14,7 @@ macro_rules! code_enum {
         }
 
         impl $name {
-            /// The value of `code`.
+            /// The value that has the code `code`.
             pub const fn from_code(code: u8) -> Self {
                 match code {
                     $($code => Self::$variant,)*
@@ -37,7 +37,7 @@ macro_rules! code_enum {
             }
         }
 
-        /// Orders by code.
+        /// Compares the codes of the values.
         impl Ord for $name {
             fn cmp(&self, other: &Self) -> std::cmp::Ordering {
                 self.code().cmp(&other.code())
@@ -74,7 +74,7 @@ macro_rules! code_enum {
 }
 pub(crate) use code_enum;
 
-/// A set of bits, some of which have names. The others are kept.
+/// Defines a set of bits, some of which have names. Bits without a name are kept.
 macro_rules! bit_mask {
     ($(#[$doc:meta])* $name:ident($native:ty) { $($(#[$vdoc:meta])* $constant:ident = $value:literal $text:literal,)* }) => {
         $(#[$doc])*
@@ -84,7 +84,7 @@ macro_rules! bit_mask {
         impl $name {
             $($(#[$vdoc])* pub const $constant: Self = Self($value);)*
 
-            /// No bit.
+            /// The empty set.
             pub const NONE: Self = Self(0);
 
             const NAMES: &'static [(Self, &'static str)] = &[$((Self::$constant, $text),)*];

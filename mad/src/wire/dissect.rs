@@ -1,4 +1,4 @@
-//! Datagrams as text for people, driven by the field tables.
+//! Writes datagrams as text for people, according to the field tables.
 
 use std::fmt::{self, Formatter};
 
@@ -11,8 +11,8 @@ use super::smp::Smp;
 
 /// All fields of a datagram, one to a line; made by [`dissect`].
 ///
-/// The first line is the header. Of classes other than subnet management and the SA it shows
-/// nothing more; of a table the first record.
+/// The first line is the header. For classes other than subnet management and the SA, nothing else
+/// is shown; for a table, the first record is shown.
 #[derive(Clone, Copy)]
 pub struct Dissection<'a> {
     mad: &'a MadBytes,
@@ -71,7 +71,7 @@ fn sa(bytes: &MadBytes, f: &mut Formatter<'_>) -> fmt::Result {
     let continued = rmpp.is_active() && rmpp.segment_number() > 1;
     match fields::of_record(mad.header.mad().attribute()) {
         _ if mad.data.iter().all(|&byte| byte == 0) => writeln!(f, "  all zeroes"),
-        // Later segments begin anywhere in a record.
+        // Later segments may begin anywhere in a record.
         Some(layout) if !continued => {
             lines(layout.fields, &mad.data, f)?;
             layout.embedded.iter().try_for_each(|&(offset, table)| {
@@ -83,7 +83,7 @@ fn sa(bytes: &MadBytes, f: &mut Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// `Debug` of a record: its fields by their names in the specification.
+/// Writes the `Debug` form of a record: its fields by their names in the specification.
 pub(super) fn debug_record<R: Record>(record: &R, f: &mut Formatter<'_>) -> fmt::Result {
     let mut out = f.debug_struct(R::NAME);
     let data = record.as_bytes();
@@ -101,7 +101,7 @@ pub(super) fn debug_record<R: Record>(record: &R, f: &mut Formatter<'_>) -> fmt:
     out.finish()
 }
 
-/// The fields of the details of a notice, as far as its trap is known.
+/// The fields of the details of a notice; none if the trap is not known.
 fn details_of(notice: &Notice) -> &'static [FieldSpec] {
     let table = match notice.nvidia_trap() {
         Some(trap) => fields::of_nvidia_trap(trap),
@@ -129,7 +129,7 @@ fn hex_lines(data: &[u8], f: &mut Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// `Debug` of an attribute: its fields by their names in the specification.
+/// Writes the `Debug` form of an attribute: its fields by their names in the specification.
 pub(super) fn debug_attribute<A: Attribute>(attribute: &A, f: &mut Formatter<'_>) -> fmt::Result {
     let mut out = f.debug_struct(A::NAME);
     let data = attribute.as_data();

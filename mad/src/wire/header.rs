@@ -58,22 +58,22 @@ bits! { MadHeader {
     class_version, set_class_version: u8 = class_version;
     /// The method, with its R (response) bit.
     method, set_method: Method = method;
-    /// All 16 bits of the status. In directed-route SMPs the top bit is D, the direction;
-    /// [`Smp::status`](super::smp::Smp::status) leaves it out.
+    /// All 16 bits of the status. In directed-route SMPs the top bit is D, the direction, which
+    /// [`Smp::status`](super::smp::Smp::status) excludes.
     status, set_status: Status = status;
-    /// 16 bits that belong to the class: HopPointer and HopCount in a directed-route SMP, reserved
-    /// in the others used here.
+    /// The 16 bits whose meaning depends on the class: HopPointer and HopCount in a directed-route
+    /// SMP, reserved in the other classes used here.
     class_specific, set_class_specific: u16 = class_specific;
-    /// The transaction.
+    /// The transaction identifier.
     tid, set_tid: Tid = tid;
-    /// The attribute.
+    /// The attribute identifier.
     attribute, set_attribute: AttrId = attribute;
-    /// Further data of the attribute: a block or port number, a control code.
+    /// The attribute modifier: a block or port number, or a control code.
     modifier, set_modifier: u32 = modifier;
 } }
 
 impl MadHeader {
-    /// The header in one line, with `status` in place of its own, which may include D.
+    /// Writes the header in one line, with `status` instead of its own status, which may include D.
     pub(super) fn write_with(&self, status: Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -98,9 +98,9 @@ impl fmt::Debug for MadHeader {
 pub struct Class(pub u8);
 
 impl Class {
-    /// Subnet management, routed by LID.
+    /// Subnet management with LID-routed packets.
     pub const SUBNET_LID_ROUTED: Class = Class(0x01);
-    /// The SA.
+    /// Subnet administration (SA).
     pub const SUBNET_ADMINISTRATION: Class = Class(0x03);
     /// Performance management.
     pub const PERFORMANCE: Class = Class(0x04);
@@ -114,7 +114,7 @@ impl Class {
     pub const SNMP: Class = Class(0x08);
     /// Congestion control.
     pub const CONGESTION_CONTROL: Class = Class(0x21);
-    /// Subnet management, directed route.
+    /// Subnet management with directed-route packets.
     pub const SUBNET_DIRECTED: Class = Class(0x81);
 
     /// Whether datagrams of this class are SMPs, which travel on VL15 between QPs 0.
@@ -128,25 +128,25 @@ impl Class {
 pub struct Method(pub u8);
 
 impl Method {
-    /// Requests an attribute.
+    /// A request for an attribute.
     pub const GET: Method = Method(0x01);
-    /// Changes an attribute.
+    /// A request to change an attribute.
     pub const SET: Method = Method(0x02);
     /// A datagram without a response.
     pub const SEND: Method = Method(0x03);
-    /// Reports an event at the sender.
+    /// A report of an event at the sender.
     pub const TRAP: Method = Method(0x05);
     /// A trap, passed on to a subscriber.
     pub const REPORT: Method = Method(0x06);
-    /// Asks the sender of a trap not to repeat it.
+    /// A request to the sender of a trap not to repeat the trap.
     pub const TRAP_REPRESS: Method = Method(0x07);
-    /// The SA (IBA 15.2.2): requests all records that match.
+    /// A request to the SA for all records that match (IBA 15.2.2).
     pub const GET_TABLE: Method = Method(0x12);
-    /// The SA: requests the nodes along a path.
+    /// A request to the SA for the nodes along a path.
     pub const GET_TRACE_TABLE: Method = Method(0x13);
-    /// The SA: requests records by a request of several packets.
+    /// A request to the SA for records, which consists of several packets.
     pub const GET_MULTI: Method = Method(0x14);
-    /// The SA: revokes an earlier Set.
+    /// A request to the SA to revoke an earlier Set.
     pub const DELETE: Method = Method(0x15);
     /// The response to [`Method::GET`] and to [`Method::SET`].
     pub const GET_RESPONSE: Method = Method(0x81);
@@ -159,7 +159,7 @@ impl Method {
     /// The response to [`Method::DELETE`].
     pub const DELETE_RESPONSE: Method = Method(0x95);
 
-    /// R, the top bit: set in responses. TrapRepress answers a Trap without it.
+    /// R, the top bit, which is set in responses. TrapRepress answers a Trap without it.
     pub const RESPONSE_BIT: u8 = 0x80;
 
     /// Whether the R bit is set.
@@ -167,7 +167,7 @@ impl Method {
         self.0 & Self::RESPONSE_BIT != 0
     }
 
-    /// The method of the response to this one; `None` if the specification has none.
+    /// The method of the response to this method; `None` if the specification defines none.
     pub const fn response(self) -> Option<Method> {
         match self {
             Self::GET | Self::SET => Some(Self::GET_RESPONSE),
@@ -181,13 +181,13 @@ impl Method {
     }
 }
 
-/// The status of a response (IBA 13.4.7): bits 0 to 4 mean the same in all classes, bits 8 to 14
-/// belong to the class.
+/// The status of a response (IBA 13.4.7): bits 0 to 4 have the same meaning in all classes, bits 8
+/// to 14 a meaning that the class defines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Status(pub u16);
 
 impl Status {
-    /// No error.
+    /// The request had no error.
     pub const OK: Status = Status(0);
     /// The agent dropped the request for lack of time; the requester may send it again.
     pub const BUSY: Status = Status(0x0001);
@@ -202,8 +202,8 @@ impl Status {
     /// A field of the attribute, or the attribute modifier, has a value that the agent refuses.
     pub const INVALID_FIELD: Status = Status(0x001C);
 
-    /// D, the direction of a directed-route SMP, which shares the word with its 15-bit status (IBA
-    /// 14.2.1.2).
+    /// The bit D, the direction of a directed-route SMP, which shares the word with its 15-bit
+    /// status (IBA 14.2.1.2).
     pub const DIRECTION_BIT: u16 = 0x8000;
     const CODE_MASK: u16 = 0x001C;
     const CLASS_SHIFT: u32 = 8;
@@ -213,22 +213,22 @@ impl Status {
         self.0 == 0
     }
 
-    /// Whether the agent requests that the request be sent again.
+    /// Whether the agent asks to send the request again.
     pub const fn is_busy(self) -> bool {
         self.0 & Self::BUSY.0 != 0
     }
 
-    /// Bits 2 to 4: the code of the invalid part, as one of the constants above.
+    /// The code of the invalid part in bits 2 to 4, as one of the constants above.
     pub const fn code(self) -> Status {
         Status(self.0 & Self::CODE_MASK)
     }
 
-    /// Bits 8 to 15: the status of the class.
+    /// The status of the class in bits 8 to 15.
     pub const fn class_specific(self) -> u8 {
         (self.0 >> Self::CLASS_SHIFT) as u8
     }
 
-    /// The status without D.
+    /// The status without the direction bit D.
     pub const fn without_direction(self) -> Status {
         Status(self.0 & !Self::DIRECTION_BIT)
     }
@@ -247,7 +247,7 @@ impl AttrId {
     pub const INFORM_INFO: AttrId = AttrId(0x0003);
     /// A text for people.
     pub const NODE_DESCRIPTION: AttrId = AttrId(0x0010);
-    /// The kind of node, and the port where the request came in.
+    /// The kind of node, and the port by which the request entered.
     pub const NODE_INFO: AttrId = AttrId(0x0011);
     /// Capacities and flags of a switch.
     pub const SWITCH_INFO: AttrId = AttrId(0x0012);
@@ -257,9 +257,9 @@ impl AttrId {
     pub const PORT_INFO: AttrId = AttrId(0x0015);
     /// The partitions of a port.
     pub const P_KEY_TABLE: AttrId = AttrId(0x0016);
-    /// The virtual lane of each service level.
+    /// The VL of each service level.
     pub const SL_TO_VL_MAPPING: AttrId = AttrId(0x0017);
-    /// The shares of virtual lanes in a link.
+    /// The shares of the VLs in the bandwidth of a link.
     pub const VL_ARBITRATION: AttrId = AttrId(0x0018);
     /// The exit ports of unicast packets at a switch, indexed by LID.
     pub const LINEAR_FORWARDING_TABLE: AttrId = AttrId(0x0019);
@@ -269,7 +269,7 @@ impl AttrId {
     pub const MULTICAST_FORWARDING_TABLE: AttrId = AttrId(0x001B);
     /// The state of a subnet manager.
     pub const SM_INFO: AttrId = AttrId(0x0020);
-    /// Vendor diagnostics.
+    /// The diagnostics of the vendor.
     pub const VENDOR_DIAG: AttrId = AttrId(0x0030);
     /// The identification light of a port.
     pub const LED_INFO: AttrId = AttrId(0x0031);
@@ -311,7 +311,8 @@ impl AttrId {
 
 newtype_fields!(Class: u8, Method: u8, Status: u16, AttrId: u16, Tid: u64);
 
-/// Text forms of the newtypes: the specification's name, or the number in hexadecimal.
+/// Implements the text forms of the newtypes: the name in the specification, or the number in
+/// hexadecimal.
 macro_rules! named {
     ($type:ident, $width:literal, { $($name:ident => $text:literal),* $(,)? }) => {
         impl fmt::Display for $type {

@@ -34,5 +34,5 @@ pub use segment::segments;
 /// The length of every management datagram in bytes (IBA 13.4.2).
 pub const MAD_LEN: usize = 256;
 
-/// One management datagram, uninterpreted.
+/// The bytes of one management datagram.
 pub type MadBytes = [u8; MAD_LEN];

@@ -15,15 +15,15 @@ pub const RMPP_VERSION: u8 = 1;
 code_enum! {
     /// The type of a packet of the protocol (IBA 13.6.2.1).
     RmppType {
-        /// Not a packet of the protocol: the datagram is a whole message.
+        /// The datagram is no packet of the protocol but a whole message.
         None = 0 "none",
         /// A segment of a message.
         Data = 1 "DATA",
         /// The receiver acknowledges segments and opens the window of the sender.
         Ack = 2 "ACK",
-        /// The receiver lacks resources; the sender is to give up.
+        /// The receiver lacks resources, and the sender has to give up.
         Stop = 3 "STOP",
-        /// Either side gives up.
+        /// One of the two sides gives up.
         Abort = 4 "ABORT",
     }
 }
@@ -41,32 +41,32 @@ bit_mask! {
 }
 
 code_enum! {
-    /// The reason why a transfer ended (IBA 13.6.2.1): in STOP and ABORT. 128 to 191 belong to the
-    /// class, 192 to 255 to vendors.
+    /// The reason in STOP and ABORT why a transfer ended (IBA 13.6.2.1). The class defines the
+    /// values 128 to 191, vendors those from 192 to 255.
     RmppStatus {
-        /// No error.
+        /// The packet reports no error.
         Normal = 0 "normal",
-        /// STOP: the sender of the packet has no room left.
+        /// The sender of the STOP has no room left.
         ResourcesExhausted = 1 "resources exhausted",
-        /// ABORT: the transfer took too long altogether.
+        /// The transfer took too long (ABORT).
         TotalTimeTooLong = 118 "total transaction time too long",
-        /// ABORT: the last segment and PayloadLength contradict each other.
+        /// The last segment and PayloadLength contradict each other (ABORT).
         InconsistentLast = 119 "inconsistent last and PayloadLength",
-        /// ABORT: the first segment has a number other than 1, or the other way round.
+        /// The first segment has a number other than 1, or another segment has number 1 (ABORT).
         InconsistentFirst = 120 "inconsistent first and SegmentNumber",
-        /// ABORT: an unknown type.
+        /// The packet has an unknown type (ABORT).
         BadType = 121 "bad RMPPType",
-        /// ABORT: NewWindowLast is below SegmentNumber.
+        /// NewWindowLast is below SegmentNumber (ABORT).
         NewWindowLastTooSmall = 122 "NewWindowLast too small",
-        /// ABORT: a segment beyond the window.
+        /// The segment is beyond the window (ABORT).
         SegmentNumberTooBig = 123 "SegmentNumber too big",
-        /// ABORT: a status that does not belong to the type.
+        /// The status does not belong to the type (ABORT).
         IllegalStatus = 124 "illegal status",
-        /// ABORT: an unknown version.
+        /// The packet has an unknown version (ABORT).
         UnsupportedVersion = 125 "unsupported version",
-        /// ABORT: segments went unacknowledged too often.
+        /// Segments were not acknowledged after too many retries (ABORT).
         TooManyRetries = 126 "too many retries",
-        /// ABORT: any other reason.
+        /// The transfer ends for any other reason (ABORT).
         Unspecified = 127 "unspecified",
     }
 }
@@ -109,27 +109,28 @@ bits! { RmppHeader {
     version, set_version: u8 = version;
     /// The type of the packet.
     rmpp_type, set_rmpp_type: RmppType = kind;
-    /// How long the sender of the packet takes to answer, as 4.096 µs × 2^value; 31 if not given.
+    /// The time that the sender of the packet needs to answer: 4.096 µs × 2^value; 31 if it is not
+    /// stated.
     resp_time, set_resp_time: u8 = resp_time_and_flags[7, 3];
-    /// The flags.
+    /// The flags of the packet.
     flags, set_flags: RmppFlags = resp_time_and_flags[2, 0];
     /// The reason why the transfer ended; 0 in DATA and ACK.
     status, set_status: RmppStatus = status;
     /// The number of the segment, from 1; in ACK the last one received in order.
     segment_number, set_segment_number: u32 = data1;
-    /// In DATA: the bytes of the message behind the class's header as they count for the protocol.
-    /// In the first segment those of all segments together or 0, in the last those of that segment
-    /// alone.
+    /// In DATA, the number of bytes of the message behind the class's header, as the protocol
+    /// counts them. The first segment has the number of all segments together or 0, the last
+    /// segment the number of that segment alone.
     payload_length, set_payload_length: u32 = data2;
-    /// In ACK: the last segment that the sender may send before the next ACK.
+    /// In ACK, the last segment that the sender may send before the next ACK.
     new_window_last, set_new_window_last: u32 = data2;
 } }
 
 impl RmppHeader {
-    /// The length in bytes.
+    /// The length of the header in bytes.
     pub const LEN: usize = 12;
 
-    /// RRespTime that gives no time.
+    /// The RRespTime that states no time.
     pub const RESP_TIME_NONE: u8 = 31;
 
     /// The header of a datagram of a class that uses the protocol.

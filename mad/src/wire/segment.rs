@@ -7,14 +7,14 @@ use super::rmpp::{RMPP_VERSION, RmppFlags, RmppHeader, RmppStatus, RmppType};
 use super::sa::{SA_DATA_LEN, SA_HEADER_LEN};
 use super::{MAD_LEN, MadBytes};
 
-/// The bytes that PayloadLength counts in every segment besides the data: SM_Key, AttributeOffset
-/// and ComponentMask (IBA 13.6.2.1).
+/// The number of bytes that PayloadLength counts in every segment besides the data: SM_Key,
+/// AttributeOffset and ComponentMask (IBA 13.6.2.1).
 pub(crate) const CLASS_HEADER_LEN: u32 = 20;
 
 /// The highest PayloadLength of one segment.
 pub(crate) const MAX_PAYLOAD: u32 = CLASS_HEADER_LEN + SA_DATA_LEN as u32;
 
-/// Headers of a message, the RMPP header among them.
+/// The headers of a message, the RMPP header among them.
 pub(crate) type Headers = [u8; SA_HEADER_LEN];
 
 /// A datagram of the SA with its RMPP header.
@@ -66,8 +66,8 @@ impl Segment {
         segment
     }
 
-    /// DATA, the `number`th segment of a message that announces `announced` as the PayloadLength of
-    /// all segments.
+    /// The DATA packet with the `number`th segment of a message that announces `announced` as the
+    /// PayloadLength of all segments.
     pub(crate) fn data(
         headers: &Headers,
         number: u32,
@@ -102,7 +102,8 @@ impl Segment {
         headers
     }
 
-    /// The headers of a packet to the other side: the same transaction, with R inverted.
+    /// The headers of a packet to the other side: the same transaction identifier, and the R bit
+    /// inverted.
     pub(crate) fn headers_back(&self) -> Headers {
         let mut back = *self;
         let method = Method(self.header.method().0 ^ Method::RESPONSE_BIT);
@@ -122,8 +123,8 @@ impl Segment {
         self.rmpp.flags().contains(RmppFlags::LAST)
     }
 
-    /// The fault of the packet by itself: its version, its type, or a status that does not belong
-    /// to its type.
+    /// The error of the packet on its own: its version, its type, or a status that does not belong
+    /// to its type; `None` if there is none.
     pub(crate) fn fault(&self) -> Option<RmppStatus> {
         if self.rmpp.version() != RMPP_VERSION {
             return Some(RmppStatus::UnsupportedVersion);
@@ -155,7 +156,7 @@ pub fn segments(message: &[u8]) -> impl Iterator<Item = MadBytes> + '_ {
     })
 }
 
-/// Gives a message the RMPP header of its first segment, as if that one were sent alone.
+/// Fills in the RMPP header of the first segment in a message, as if that segment were sent alone.
 pub(crate) fn complete_header(message: &mut [u8]) {
     let first = segments(message).next();
     if let (Some(first), Some(headers)) = (first, message.first_chunk_mut::<SA_HEADER_LEN>()) {
@@ -163,7 +164,8 @@ pub(crate) fn complete_header(message: &mut [u8]) {
     }
 }
 
-/// PayloadLength of all segments of `bytes` of data together; 0 if it does not fit.
+/// The PayloadLength of all segments of `bytes` bytes of data together; 0 if it does not fit the
+/// field.
 pub(crate) fn payload_of_all(bytes: u64) -> u32 {
     let segments = bytes.div_ceil(SA_DATA_LEN as u64).max(1);
     let payload = bytes.checked_add(segments * u64::from(CLASS_HEADER_LEN));
@@ -172,7 +174,7 @@ pub(crate) fn payload_of_all(bytes: u64) -> u32 {
         .unwrap_or(0)
 }
 
-/// How many bytes of data segments with this total PayloadLength hold.
+/// The number of bytes of data that segments with this total PayloadLength hold.
 pub(crate) fn data_of(payload: u32) -> u64 {
     let segments = u64::from(payload.div_ceil(MAX_PAYLOAD));
     u64::from(payload).saturating_sub(segments * u64::from(CLASS_HEADER_LEN))

@@ -54,12 +54,12 @@ const _: () = assert!(size_of::<Smp>() == MAD_LEN);
 pub struct SmpRequest {
     /// The method, usually Get or Set.
     pub method: Method,
-    /// The attribute.
+    /// The attribute of the request.
     pub attribute: AttrId,
     /// The attribute modifier; the attribute types in [`attr`](super::attr) have helpers that make
     /// it.
     pub modifier: u32,
-    /// The transaction.
+    /// The transaction identifier.
     pub tid: Tid,
     /// The management key that the target's port checks; 0 if none is set.
     pub m_key: u64,
@@ -97,7 +97,8 @@ impl Smp {
         Smp::new(Class::SUBNET_LID_ROUTED, request)
     }
 
-    /// The packet in `bytes`. Its [class](MadHeader::class) shows whether it is one at all.
+    /// The packet in `bytes`. Its [class](MadHeader::class) shows whether the bytes are a subnet
+    /// management packet at all.
     pub fn from_bytes(bytes: &MadBytes) -> &Smp {
         zerocopy::transmute_ref!(bytes)
     }
@@ -132,12 +133,12 @@ impl Smp {
         &mut self.data
     }
 
-    /// Whether this is a directed-route packet.
+    /// Whether the packet is a directed-route packet.
     pub fn is_directed(&self) -> bool {
         self.header.class() == Class::SUBNET_DIRECTED
     }
 
-    /// Whether this is an answer: the R bit is set, or the method is TrapRepress.
+    /// Whether the packet is an answer: the R bit is set, or the method is TrapRepress.
     pub fn is_response(&self) -> bool {
         let method = self.header.method();
         method.is_response() || method == Method::TRAP_REPRESS
@@ -168,12 +169,12 @@ impl Smp {
         self.header.status().0 & Status::DIRECTION_BIT
     }
 
-    /// D: whether a directed-route packet is on its way back to the requester (IBA 14.2.1.2).
+    /// D: whether a directed-route packet is travelling back to the requester (IBA 14.2.1.2).
     pub fn is_returning(&self) -> bool {
         self.direction_bit() != 0
     }
 
-    /// Sets D.
+    /// Sets the direction bit D.
     pub fn set_returning(&mut self, returning: bool) -> &mut Self {
         let status = self.header.status().without_direction();
         let direction = u16::from(returning) << 15;
@@ -199,8 +200,7 @@ impl Smp {
         path
     }
 
-    /// Replaces the initial path and HopCount; HopPointer and the return path start from zero
-    /// again.
+    /// Replaces the initial path and HopCount; HopPointer and the return path are set to zero.
     pub fn set_initial_path(&mut self, path: &DirectedPath) -> &mut Self {
         self.initial_path = [0; 64];
         self.return_path = [0; 64];
@@ -237,12 +237,13 @@ impl Smp {
         self
     }
 
-    /// The exit ports on the way out, entry 1 at the requester; entry 0 is not used.
+    /// The exit ports of the path to the target; entry 1 is the requester's, and entry 0 is not
+    /// used.
     pub fn initial_path(&self) -> &[u8; 64] {
         &self.initial_path
     }
 
-    /// The entry ports that nodes on the path recorded: the exit ports on the way back.
+    /// The entry ports that nodes on the path recorded, which are the exit ports of the path back.
     pub fn return_path(&self) -> &[u8; 64] {
         &self.return_path
     }
@@ -252,9 +253,9 @@ impl Smp {
         &mut self.return_path
     }
 
-    /// Turns a request in place into its response: the method's answer with `status`, and D set if
-    /// on a directed route. All other fields, HopPointer included, stay. A method without an answer
-    /// gets the R bit.
+    /// Changes a request in place into its response: the method becomes the answer, the status
+    /// `status`, and D is set on a directed route. All other fields, HopPointer included, keep
+    /// their values. A method without an answer gets the R bit.
     pub fn make_response(&mut self, status: Status) -> &mut Self {
         let method = self.header.method();
         let answer = method

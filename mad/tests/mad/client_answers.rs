@@ -1,4 +1,4 @@
-//! The transaction client and single answers.
+//! Tests of the transaction client with single answers.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn completed<C>(handled: Handled<C>) -> Completion<C> {
     }
 }
 
-/// Lets deadlines pass until the next datagram is due, and returns it with its time.
+/// Handles deadlines until the next datagram is due, and returns that datagram with its time.
 fn next_attempt<C>(client: &mut Client<C>) -> (MadBytes, Time) {
     let now = client.next_deadline().unwrap();
     client.handle_deadline(now);
@@ -407,7 +407,7 @@ fn one_key_goes_with_every_attempt() {
     assert_eq!(MKeys::several([]), MKeys::NONE);
 }
 
-/// A wrong key is no loss: the window and the rate of losses stay.
+/// A wrong key is no loss: the window and the rate of losses stay the same.
 #[test]
 fn an_answer_to_the_second_key_counts_no_loss() {
     let mut client = client();

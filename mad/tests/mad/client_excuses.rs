@@ -1,4 +1,5 @@
-//! Silence that says nothing about a target: the client's owner came late, or nothing could answer.
+//! Tests that a missing answer does not count against a target if the client's owner was late or
+//! nothing could answer.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Rules of the transaction client in any network.
+//! Tests of the rules of the transaction client in arbitrary networks.
 
 use crate::client_network;
 
@@ -86,7 +86,7 @@ proptest! {
         }
     }
 
-    /// The same inputs give the same datagrams at the same times.
+    /// Two runs with equal inputs send equal datagrams at equal times.
     #[test]
     fn the_same_inputs_give_the_same_datagrams(
         config in config(),
@@ -183,7 +183,7 @@ fn silent_targets_that_fill_the_window_do_not_shrink_it_while_others_answer() {
         silent_targets: 3,
         ..Faults::none()
     };
-    // Answers take their time, so that some come within every timeout.
+    // Answers need time, so that some arrive within every timeout.
     let faults = Faults {
         jitter: Duration::from_millis(15),
         ..faults

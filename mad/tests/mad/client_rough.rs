@@ -1,4 +1,4 @@
-//! The cost of slow, overrun and lossy fabrics to the transaction client.
+//! Tests of the transaction client in slow, overloaded and lossy fabrics.
 
 use crate::client_network;
 
@@ -92,7 +92,7 @@ fn a_pause_of_three_seconds_is_no_reason_to_wait_longer_for_others() {
 /// Seeds of a mean.
 const SEEDS: u64 = 4;
 
-/// With three of four attempts lost, as when half of all SMPs are lost in each direction.
+/// Three of four attempts are lost, as when half of all SMPs are lost in each direction.
 #[test]
 fn random_loss_neither_shrinks_the_window_to_its_minimum_nor_ends_requests() {
     for (loss, rate) in [(36, 3000.0), (58, 1500.0), (75, 700.0)] {

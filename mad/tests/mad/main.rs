@@ -1,4 +1,4 @@
-//! The MAD layer: wire, client, RMPP, transports.
+//! Tests of the MAD layer: wire, client, RMPP, transports.
 
 mod client_answers;
 mod client_excuses;

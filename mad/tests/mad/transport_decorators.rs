@@ -1,4 +1,4 @@
-//! The decorators around a transport that records the datagrams sent.
+//! Tests of the decorators around a transport that records the datagrams sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -306,7 +306,7 @@ fn datagrams_of_the_sa_suffer_the_same_faults() {
     assert_eq!(sent.tids().len() as u64, left);
     let arrived = came.tids();
     let all = COUNT - counts.dropped_in + counts.duplicated_in;
-    // Some of the last ones are still delayed.
+    // Some of the last datagrams are still delayed.
     assert!((all - 3..=all).contains(&(arrived.len() as u64)));
     assert!(arrived.is_sorted_by(|&a, &b| a <= b + 4) && !arrived.is_sorted());
     for (count, percent) in [

@@ -1,4 +1,4 @@
-//! The MAD device, as ibsim imitates it below libibumad.
+//! Tests with the MAD device that ibsim simulates below libibumad.
 //!
 //! The tests named `inside_…` run in a process of their own with the simulator's library preloaded;
 //! they are ignored unless the test above each starts them there.
@@ -22,7 +22,7 @@ use rsm_mad::wire::smp::{Smp, SmpRequest};
 use transport_ibsim::{Ibsim, available, inside};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Longer than any working operation takes.
+/// The maximum time to wait: longer than any working operation takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn request(method: Method, attribute: AttrId, tid: u32) -> SmpRequest {
@@ -103,7 +103,7 @@ fn inside_nodes_answer() {
     assert_eq!(info.local_port_num(), PortNum(1));
     assert!(neighbour.is_returning());
 
-    // Nothing is connected to the switch's port 8.
+    // No cable is in the switch's port 8.
     transport
         .send(&directed(&[1, 8], &get(3)), TIMEOUT)
         .unwrap();
@@ -155,7 +155,8 @@ fn inside_is_sm_and_reopening() {
     ));
 }
 
-/// ibsim gives all requests to one descriptor of a node, so that the SA has none of its own.
+/// ibsim delivers all requests to one descriptor of a node, so that the SA has no descriptor of its
+/// own.
 #[test]
 fn ibsim_gives_the_sa_no_descriptor_and_subnet_management_goes_on() {
     if available() {

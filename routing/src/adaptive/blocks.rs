@@ -1,27 +1,27 @@
-//! The blocks in which switches take groups and entries.
+//! Counts the blocks of adaptive-routing attributes that a change of tables writes.
 
 use crate::tables::{Lft, Tables};
 
 use super::{AdaptiveTable, AdaptiveTables};
 
-/// How many groups of one sub group one ARGroupTable attribute carries.
+/// The number of groups of one sub group that one ARGroupTable attribute carries.
 pub const GROUPS_PER_BLOCK: usize = 2;
 
-/// How many LIDs one entry table attribute (ARLFT) carries.
+/// The number of LIDs whose entries one ARLFT attribute carries.
 pub const ENTRIES_PER_BLOCK: usize = 16;
 
-/// How many blocks a change writes, each one Set.
+/// The number of blocks that a change writes, by attribute; each block is one Set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
-    /// Groups with other ports, all switches together.
+    /// Groups whose set of ports changes, summed over all switches.
     pub groups: usize,
-    /// Blocks of two groups.
+    /// ARGroupTable blocks, of two groups each.
     pub group_blocks: usize,
-    /// Blocks of 16 entries. An entry has the port of the forwarding table beside its group.
+    /// ARLFT blocks, of 16 entries each. An entry holds the LFT port of the LID beside its group.
     pub entry_blocks: usize,
-    /// Blocks of the forwarding table.
+    /// LFT blocks, of 64 entries each.
     pub table_blocks: usize,
-    /// How many switches have one of them.
+    /// The number of switches with at least one changed block.
     pub switches: usize,
 }
 
@@ -34,14 +34,14 @@ impl Blocks {
         self.switches += other.switches;
     }
 
-    /// All blocks together.
+    /// The total number of blocks, which is the number of Sets.
     pub fn sets(&self) -> usize {
         self.group_blocks + self.entry_blocks + self.table_blocks
     }
 }
 
-/// The blocks in which two states of the same switches differ. A switch without groups and entries
-/// in both has no entry blocks: it forwards by its table alone.
+/// Counts the blocks in which two states of the same switches differ. A switch that has neither
+/// groups nor entries in both states has no ARLFT blocks: it forwards by its LFT alone.
 pub fn blocks_changed(old: (&Tables, &AdaptiveTables), new: (&Tables, &AdaptiveTables)) -> Blocks {
     let none = (Lft::default(), AdaptiveTable::default());
     let count = new.0.lfts.len().max(old.0.lfts.len());
@@ -113,7 +113,7 @@ mod tests {
         let expected = Blocks {
             groups: 3,
             group_blocks: 2,
-            // LIDs 15, and 16 with 17; the second switch has no entries.
+            // LID 15 in one block, LIDs 16 and 17 in the next; the second switch has no entries.
             entry_blocks: 2,
             table_blocks: 2,
             switches: 2,

@@ -1,14 +1,17 @@
-//! Adaptive routing: sets of ports of which a switch may take any, at any time.
+//! Adaptive routing: a switch may send a packet to any port of a set, and chooses again for each
+//! packet.
 //!
 //! A switch with adaptive routing has numbered *groups* of ports beside its forwarding table, and
-//! an entry by LID that names one of them. It sends a packet to any port of the group, by its
-//! queues; packets that must stay in order take the port of the forwarding table. This module has
-//! these tables as desired state. [`plan`] makes them from a topology and forwarding tables, one
-//! group for each destination leaf, and [`crate::verify::verify_sets`] proves any of them.
+//! for each LID an entry that names one of the groups. It sends a packet to the port of the group
+//! with the shortest queue; packets that must stay in order take the port of the forwarding table.
+//! This module holds these tables as desired state. [`plan`] makes them from a topology and
+//! forwarding tables, one group for each destination leaf, and [`crate::verify::verify_sets`]
+//! proves any such tables.
 //!
-//! [`plan`] keeps to the up*/down* order of the routes: from a switch with a way down, every
-//! member of a group leads down by one of the shortest ways down; elsewhere up by one of the
-//! shortest. So any sequence of members is an up*/down* path of as many hops as the shortest.
+//! [`plan`] keeps to the up*/down* order of the routes. At a switch that has a path down to the
+//! destination, every member of a group starts a shortest path down; at any other switch, every
+//! member starts a shortest path up. Any sequence of members is therefore an up*/down* path with
+//! the minimum number of hops.
 
 mod blocks;
 mod push;

@@ -1,7 +1,7 @@
 //! The order in which a change of groups and entries reaches the switches.
 //!
-//! Between two proved states the switches hold mixtures. Five phases keep each mixture within what
-//! was proved, and an entry from naming a group that is not there:
+//! Between two proved states the switches hold mixtures of both. Five phases keep each mixture
+//! within what was proved, and keep an entry from naming a group that does not exist yet:
 //!
 //! 1. entries whose group is another, or has no port in common with its old ports, go back to
 //!    the port of the forwarding table in force;
@@ -16,9 +16,9 @@
 //! groups add no illegal turn to those of the forwarding tables, which their stages exclude.
 //! All switches finish a phase before any begins the next; within a phase blocks go in any order.
 //!
-//! That holds where both states follow one order of the switches. [`proved_phases`] takes no word for
-//! it: it proves every mixture within each phase, and where groups may not stay, all entries
-//! leave them while the tables change.
+//! All of this holds where both states follow one order of the switches. [`proved_phases`] does not
+//! rely on it: it proves every mixture within each phase, and where groups may not stay, all
+//! entries leave their groups while the tables change.
 
 use super::{AdaptiveTable, AdaptiveTables, NO_GROUP};
 use crate::tables::{PortMask, Tables};
@@ -28,15 +28,15 @@ use crate::verify::{Held, verify_mixture_of_sets};
 /// The purpose of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PhaseKind {
-    /// Entries leave groups that go or change altogether.
+    /// Entries leave groups that disappear or change altogether.
     Leave,
-    /// Groups lose ports.
+    /// Groups lose the ports that only the old state has.
     Shrink,
     /// Forwarding tables change.
     Tables,
-    /// Groups get ports.
+    /// Groups get the ports that only the new state has.
     Grow,
-    /// Entries get groups.
+    /// Entries join their new groups.
     Join,
 }
 
@@ -51,18 +51,18 @@ pub struct Phase {
     pub adaptive: AdaptiveTables,
 }
 
-/// The use of groups by entries while the manager writes forwarding tables.
+/// The treatment of groups while the manager writes forwarding tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meanwhile {
-    /// They keep the ports that are in their groups before and after.
+    /// Entries stay in their groups, whose ports are those common to the old and the new state.
     Common,
-    /// All of them take the port of the forwarding table.
+    /// Entries leave their groups and take the port of the forwarding table.
     Alone,
 }
 
-/// The phases from one state to another, by which no mixture within a phase has a loop or a credit
-/// loop or names a group that is not there: with [`Meanwhile::Common`] where that is proved, else
-/// with [`Meanwhile::Alone`]. `None` where neither is: `stages` alone are not safe.
+/// Computes the phases from one state to another such that no mixture within a phase has a loop or
+/// a credit loop, or names a missing group: with [`Meanwhile::Common`] where that is proved, else
+/// with [`Meanwhile::Alone`]. `None` where neither is proved: then even `stages` alone are unsafe.
 ///
 /// `topology` is the fabric as it is now; see [`phases`] for the rest.
 pub fn proved_phases(
@@ -91,8 +91,9 @@ pub fn proved_phases(
     })
 }
 
-/// The phases from one state to another. `stages` are the forwarding tables that switches hold
-/// one after the other from `old` on, the new ones last. Phases that change nothing are left out.
+/// Computes the phases from one state to another. `stages` are the forwarding tables that switches
+/// hold one after the other, starting after `old` and ending with the new tables. Phases that
+/// change nothing are left out.
 pub fn phases(
     (old_tables, old): (&Tables, &AdaptiveTables),
     stages: &[Tables],
@@ -139,7 +140,7 @@ pub fn phases(
     phases
 }
 
-/// The old table with only those entries that keep a group with a port in common.
+/// The old table reduced to the entries whose group keeps a port in common with the new group.
 fn leave(old: &AdaptiveTable, new: &AdaptiveTable, meanwhile: Meanwhile) -> AdaptiveTable {
     let mut left = old.clone();
     if meanwhile == Meanwhile::Alone {

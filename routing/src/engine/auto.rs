@@ -1,7 +1,7 @@
 //! `auto`: the engine that suits the fabric.
 //!
-//! The routing carries the choice, as it carries the ranking, and the next plan hands it in again:
-//! a fault never changes the engine.
+//! The routing carries the chosen engine, as it carries the ranking, and the next plan passes it in
+//! again: a fault never changes the engine.
 
 use std::sync::Arc;
 
@@ -13,46 +13,48 @@ use crate::quality::link_uses;
 use crate::tables::Tables;
 use crate::topology::Topology;
 
-/// Picks an engine, and says which and why.
+/// Picks an engine and says why.
 ///
-/// A fabric that has ranks, however irregular, gets [`FabricTree`](super::FabricTree). On any other
-/// fabric `auto` computes the tables of `CANDIDATES`, and takes those with the lightest fullest
-/// link. It also computes those of [`Nue`](super::Nue) on one lane that follow an order of the
-/// switches, and takes them where their fullest link is lighter by a quarter: a fault changes most
-/// of their entries. It offers those of `nue` that follow no order, and does not choose them: where
-/// they are replaced, as after each fault, switches drop packets. A fabric above 2^24 pairs of a
-/// switch and a channel gets `updn` without a comparison, which would take long. The choice stays
-/// until the fabric grows or other roots are given: faults do not change the engine.
+/// A fabric with ranks, however irregular, gets [`FabricTree`](super::FabricTree). On any other
+/// fabric `auto` computes the tables of each engine in `CANDIDATES` and takes those with the lowest
+/// maximum link load. It also computes tables of [`Nue`](super::Nue) on one VL that follow an order
+/// of the switches, and takes them only where their maximum link load is lower by a quarter,
+/// because a fault changes most of their entries. Tables of `nue` that follow no order are offered
+/// to the operator in the reason and never chosen: switches drop packets whenever such tables are
+/// replaced, as after each fault. A fabric above 2^24 pairs of a switch and a channel gets `updn`
+/// without a comparison, which would take too long. The choice stays until the fabric grows or
+/// other roots are given: faults do not change the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Auto;
 
-/// The engines for a fabric without ranks, the one with the smaller repairs first: it wins where
-/// they are alike. Their routes follow an order of the switches, by which old and new tables can
-/// stand side by side.
+/// The candidate engines for a fabric without ranks. The engine with the smaller repairs comes
+/// first and wins a tie. Routes of both follow an order of the switches, so that old and new tables
+/// can be mixed.
 const CANDIDATES: [EngineKind; 2] = [EngineKind::FabricTree, EngineKind::UpDn];
 
-/// How much fuller the fullest link of an engine may be than that of another one before the other
-/// one is worth its larger repairs.
+/// The factor by which the maximum link load of an engine must exceed that of another before the
+/// other one is worth its larger repairs.
 const WORTH_LARGER_REPAIRS: f64 = 1.1;
 
-/// The same where a repair computes all routes anew.
+/// The factor as in [`WORTH_LARGER_REPAIRS`], for an engine that computes all routes again in each
+/// repair.
 const WORTH_WHOLE_REPAIRS: f64 = 1.25;
 
-/// The most pairs of a switch and a channel with which several engines are compared: their time
-/// grows with them, some four seconds on two cores here. A bound on the clock would make the choice
-/// depend on the load of the machine.
+/// The largest number of pairs of a switch and a channel at which engines are compared: the time
+/// grows with it, to some four seconds on two cores at this bound. A bound on the clock would make
+/// the choice depend on the load of the machine.
 const MOST_WORK: usize = 1 << 24;
 
-/// The engine that [`Auto`] chose, and the fabric that it chose it for.
+/// The engine that [`Auto`] chose, and the fabric for which it was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AutoChoice {
     engine: EngineKind,
-    /// "because …", for the operator.
+    /// The reason for the operator, a clause that begins with "because".
     why: String,
-    /// The size of the fabric: a larger one may want another engine.
+    /// The number of switches at the time: a larger fabric may want another engine.
     switches: usize,
     cables: usize,
-    /// The root GUIDs given at the time.
+    /// The GUIDs of the roots given at the time.
     roots: Vec<Guid>,
 }
 
@@ -67,7 +69,7 @@ impl AutoChoice {
         }
     }
 
-    /// Whether it was made for this fabric, which may have lost parts since.
+    /// Whether the choice was made for this fabric, which may have lost parts since.
     fn holds(&self, topology: &Topology, options: &Options) -> bool {
         topology.switch_count() <= self.switches
             && topology.link_count() <= self.cables
@@ -75,7 +77,7 @@ impl AutoChoice {
             && !(options.shortest_only && self.engine == EngineKind::Nue)
     }
 
-    /// The routes of the engine that was chosen.
+    /// Computes the routes of the chosen engine.
     fn route(
         &self,
         topology: &Topology,
@@ -139,16 +141,16 @@ impl Engine for Auto {
     }
 }
 
-/// A candidate's tables, and the paths on their fullest link.
+/// A candidate's tables, and the maximum link load that they cause.
 struct Tried {
     engine: EngineKind,
-    /// How much fuller the fullest link of those before may be.
+    /// The factor by which the maximum link load of the candidates before may exceed this one's.
     worth: f64,
     fullest: f64,
     routing: Routing,
 }
 
-/// The candidate with the lightest fullest link, and the reason.
+/// The candidate with the lowest maximum link load, and the reason.
 fn best(
     topology: &Topology,
     options: &Options,
@@ -168,10 +170,10 @@ fn best(
     if tried.iter().all(Result::is_err)
         && let Some(Err(error)) = tried.pop()
     {
-        // Where paths are too long for these engines, those of nue are no shorter.
+        // Where paths are too long for these engines, nue's paths are no shorter.
         return Err(error);
     }
-    // An engine that does not fit is no candidate, and offers nothing.
+    // An engine that does not fit the fabric is no candidate and is not offered.
     let anew = Options {
         previous_ranking: None,
         ..options.clone()
@@ -199,7 +201,7 @@ fn best(
     Ok((lightest.engine, why, lightest.routing))
 }
 
-/// The load with the engine `nue` instead.
+/// The maximum link load with the engine `nue` instead.
 struct Offered {
     fullest: f64,
     /// Whether its routes follow an order of the switches.
@@ -214,7 +216,8 @@ impl Offered {
         }
     }
 
-    /// The end of a sentence, where its fullest link is clearly lighter than `fullest`.
+    /// The end of the reason's sentence, or nothing unless the offer's maximum link load is clearly
+    /// below `fullest`.
     fn sentence(&self, fullest: f64) -> String {
         if self.fullest * WORTH_LARGER_REPAIRS >= fullest {
             return String::new();
@@ -229,7 +232,8 @@ impl Offered {
     }
 }
 
-/// The most paths on a link, those on slower links counted as often as the fastest link is faster.
+/// The maximum link load in paths; a path on a slower link counts for more, by the ratio of the
+/// fastest rate to the link's.
 fn fullest_link(topology: &Topology, tables: &Tables) -> f64 {
     let uses = link_uses(topology, tables);
     let fastest = uses.iter().map(|link| link.rate).max().unwrap_or(1);

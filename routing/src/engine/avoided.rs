@@ -1,9 +1,10 @@
-//! Switches that packets avoid because a far slower link is next on every way from there.
+//! Finds switches that packets avoid because every path onward from there crosses a far slower
+//! link.
 //!
 //! Where one of a leaf's cables has trained at a fraction of its rate, the switch across that cable
-//! has no other way down to the leaf. The cost of its way is that of all others; the difference is
-//! only seen from afar, and costs of whole hops cannot tell it. Here it is passed on from each
-//! switch to those before it, as far as these have other ways of the same cost.
+//! has no other path down to the leaf. Costs of whole hops cannot tell this path from any other;
+//! the difference is visible only from switches further away. This module passes it on from each
+//! switch to the switches before it, as long as these have other paths of equal cost.
 
 use rayon::prelude::*;
 
@@ -11,14 +12,14 @@ use super::paths::{Row, TILE, Tile, UNREACHED, nearer};
 use super::slots;
 use crate::topology::{Group, Order, SwitchIdx, Topology};
 
-/// By tile, switch and column: 1 where packets to the column avoid the switch.
+/// Switches to avoid, by tile, switch and column: 1 where packets to the column avoid the switch.
 pub(super) struct Avoided {
     tiles: Vec<Vec<Row>>,
 }
 
 impl Avoided {
-    /// For paths of the costs `tiles`, up and down by an order if there is one; `None` where no
-    /// link is far slower than the fastest.
+    /// Finds the switches to avoid on paths with the costs `tiles`, which are up*/down* paths if
+    /// there is an `order`. `None` where no link is far slower than the fastest.
     pub(super) fn of(
         topology: &Topology,
         tiles: &[Tile],
@@ -42,13 +43,13 @@ impl Avoided {
         Some(Avoided { tiles })
     }
 
-    /// The row of a switch in a tile, by its number.
+    /// The row of a switch, by its number, in a tile.
     pub(super) fn row(&self, tile: usize, switch: SwitchIdx) -> &Row {
         &self.tiles[tile][switch.index()]
     }
 }
 
-/// The rate of the fastest link.
+/// The rate of the fastest link of the group.
 fn rate(group: Group<'_>) -> u32 {
     let rates = group.links.iter().map(|link| link.weight);
     rates.max().unwrap_or(0)
@@ -57,19 +58,19 @@ fn rate(group: Group<'_>) -> u32 {
 struct Search<'a> {
     topology: &'a Topology,
     order: Option<&'a Order>,
-    /// The rate of the fastest link of all.
+    /// The rate of the fastest link of the fabric.
     fastest: u32,
 }
 
 impl Search<'_> {
-    /// By switch: the columns of a tile for which packets avoid it.
+    /// For each switch, the columns of a tile for which packets avoid it.
     fn avoided(&self, tile: &Tile) -> Vec<Row> {
         let switches = self.topology.switch_count();
         let mut avoided = vec![[0; TILE]; switches];
         let reached = |&cost: &u8| cost != UNREACHED;
         let costs = self.topology.indices().flat_map(|switch| tile.cost(switch));
         let most = costs.copied().filter(reached).max().unwrap_or(0);
-        // The nearest first: each depends on nearer ones.
+        // The nearest switches first: each result depends on those of nearer switches.
         for cost in 1..=most {
             for switch in self.topology.indices() {
                 let row = tile.cost(switch);
@@ -86,8 +87,8 @@ impl Search<'_> {
         avoided
     }
 
-    /// By column at this cost: whether a way of a switch is no far slower link, nor leads to a
-    /// switch that is avoided.
+    /// For each column at this cost: whether the switch has a path whose first link is not far
+    /// slower than the fastest and whose next switch is not avoided.
     fn open(&self, tile: &Tile, switch: SwitchIdx, cost: u8, avoided: &[Row]) -> Row {
         let mut open = [0; TILE];
         let own = &tile.down[switch.index()];
@@ -107,7 +108,7 @@ impl Search<'_> {
             let past = &avoided[there.index()];
             let next = nearer(cost, self.topology.hops(switch, group));
             for column in 0..TILE {
-                // A switch with a way down takes no way up.
+                // A switch with a path down takes no path up.
                 let is_way = costs[column] == next && (own[column] == UNREACHED) == goes_up;
                 open[column] |= u8::from(is_way && past[column] == 0);
             }

@@ -1,33 +1,34 @@
 //! Channels and turns of a topology, in flat arrays.
 //!
-//! A channel is a port group: all links from one switch to one neighbour. An acyclic graph of
-//! groups is acyclic over links. A turn is a pair of channels, one into a switch and one out of it.
+//! A channel is a port group: all links from one switch to one neighbour. A dependency graph
+//! without a cycle over groups has none over links. A turn is a pair of channels, one into a switch
+//! and one out of it.
 
 use super::columns::{Column, NO_GROUP};
 use crate::topology::{SwitchIdx, Topology};
 
-/// No channel.
+/// The mark for "no channel".
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Steps of the rate of a channel next to that of the fastest one.
+/// The resolution of [`Channels::slowness`]: this value stands for the fastest channel.
 const RATE_STEPS: u64 = 16;
 
 /// The channels of a topology, numbered as its port groups are.
 pub(super) struct Channels {
-    /// By switch: the first channel out of it; a last one closes the last switch.
+    /// For each switch, its first outgoing channel; one more entry ends the last switch's range.
     start: Vec<u32>,
-    /// By channel.
+    /// The switch that each channel leaves.
     from: Vec<u32>,
     to: Vec<u32>,
-    /// By channel: the one in the other direction.
+    /// For each channel, the channel of the opposite direction.
     reverse: Vec<u32>,
-    /// By channel: its first turn, one for each channel out of `to`.
+    /// For each channel, its first turn; it has one turn for each channel out of `to`.
     first_turn: Vec<u32>,
     turns: usize,
-    /// By channel: how much slower than the fastest it is, in parts of [`RATE_STEPS`]; 0 where no
-    /// load counts.
+    /// For each channel, the fastest rate over its own, in parts of [`RATE_STEPS`]; 0 where no load
+    /// is counted.
     slowness: Vec<u64>,
-    /// By switch.
+    /// The number of hosts of each switch.
     hosts: Vec<u64>,
 }
 
@@ -66,7 +67,7 @@ impl Channels {
         channels
     }
 
-    /// Lets no load count on channels whose links all are without.
+    /// Excludes channels from load counting where all of their links are excluded.
     fn leave_out(&mut self, topology: &Topology) {
         let mut slowness = self.slowness.iter_mut();
         for switch in topology.indices() {
@@ -79,7 +80,7 @@ impl Channels {
         }
     }
 
-    /// Finds the other direction of each channel, and numbers the turns.
+    /// Finds the opposite direction of each channel, and numbers the turns.
     fn pair(&mut self) {
         for channel in 0..self.to.len() {
             let mut back = self.out_of(self.to[channel]);
@@ -128,12 +129,12 @@ impl Channels {
         self.start[switch as usize]..self.start[switch as usize + 1]
     }
 
-    /// The channel that a column's number of a group stands for.
+    /// The channel that a group number in a column refers to.
     pub(super) fn channel(&self, switch: SwitchIdx, group: u8) -> u32 {
         self.start[switch.index()] + u32::from(group)
     }
 
-    /// By switch: the channel that a column goes by.
+    /// For each switch, the channel by which a column leaves it.
     pub(super) fn next(&self, column: &Column) -> Vec<u32> {
         let next = |(switch, &group): (usize, &u8)| match group {
             NO_GROUP => NONE,
@@ -142,14 +143,16 @@ impl Channels {
         column.iter().enumerate().map(next).collect()
     }
 
-    /// By switch: how many hosts send over it by a column, its own included.
+    /// For each switch, the number of hosts whose packets pass it in a column, its own hosts
+    /// included.
     pub(super) fn flows(&self, column: &Column) -> Vec<u64> {
         let mut flows = self.hosts.clone();
         self.gather(&self.next(column), &mut flows);
         flows
     }
 
-    /// Adds to the flow of each switch those that come in, where each switch goes by `next`.
+    /// Adds to the flow of each switch the flows that arrive there, where each switch forwards by
+    /// `next`.
     pub(super) fn gather(&self, next: &[u32], flows: &mut [u64]) {
         let mut waiting = vec![0u32; next.len()];
         for &channel in next.iter().filter(|&&channel| channel != NONE) {

@@ -1,4 +1,4 @@
-//! From costs to tables: the choice among least-cost ports for each destination.
+//! Fills tables from costs: chooses one of the least-cost ports for each destination.
 
 use rayon::prelude::*;
 use rsm_ids::Lid;
@@ -10,28 +10,29 @@ use super::spread::{Column, Spread, Target};
 use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{Group, Order, SwitchIdx, Topology};
 
-/// How many port groups one byte of a column's key stands for.
+/// The number of port groups that one byte of a column's key represents.
 const KEY_BITS: usize = 8;
 
-/// A set of ways up that lacks fewer than one in this many is the full set with faults:
-/// destinations that the faults did not hit keep their ports. A smaller set is the design of the
-/// fabric.
+/// A set of uplinks that lacks less than one in this many is taken as the full set with faults, and
+/// destinations that the faults do not concern keep their ports. A smaller set is taken as the
+/// design of the fabric.
 pub(super) const FAULTY_IN: usize = 4;
 
 /// All inputs of the tables.
 pub(super) struct Choice<'a> {
     pub(super) topology: &'a Topology,
-    /// Costs of the paths that may be taken.
+    /// The costs of the paths that may be taken.
     pub(super) tiles: &'a [Tile],
-    /// The direction of links; engines without an order go to any neighbour that is nearer.
+    /// The direction of links. Without an order, a path may go to any neighbour that is nearer to
+    /// the destination.
     pub(super) order: Option<&'a Order>,
     pub(super) spread: &'a Spread,
-    /// Tables in force: an entry that is still a choice stays.
+    /// The tables in force: an entry that is still a least-cost choice stays.
     pub(super) previous: Option<&'a Tables>,
 }
 
 impl Choice<'_> {
-    /// A table for each switch, whose port for a destination is one of those that cost least.
+    /// Computes a table for each switch, whose port for each destination is a least-cost one.
     pub(super) fn tables(&self) -> Tables {
         let avoided = Avoided::of(self.topology, self.tiles, self.order);
         let lfts = (0..self.topology.switch_count() as u32)
@@ -46,9 +47,9 @@ impl Choice<'_> {
             .previous
             .and_then(|tables| tables.lfts.get(switch.index()));
         let (mut table, mut settled) = Filler::new(self, switch, previous, avoided).table();
-        // A port that has lost all its destinations counts as unused the next time: settle that
-        // now, so that routing the same fabric again changes nothing. A destination that has moved
-        // to its own turn stays there, so that this ends.
+        // A port that has lost all its destinations counts as unused in the next plan. The loop
+        // settles that now, so that routing the same fabric again changes nothing. It ends because
+        // a destination that has moved to the port of its own slot stays there.
         while !settled {
             let before = table;
             (table, settled) = Filler::new(self, switch, Some(&before), avoided).table();
@@ -62,34 +63,34 @@ struct Filler<'a> {
     choice: &'a Choice<'a>,
     switch: SwitchIdx,
     groups: Vec<Group<'a>>,
-    /// By group: whether it leads up.
+    /// For each group: whether it leads up.
     up: Vec<bool>,
-    /// By group: how many hops the hop over it counts as.
+    /// For each group: the number of hops that crossing it counts as.
     hops: Vec<u8>,
     up_count: usize,
-    /// Turns of all ways up.
+    /// The round-robin slots of all uplinks.
     up_slots: Vec<u8>,
     divider: u32,
     previous: Option<&'a Lft>,
     avoided: Option<&'a Avoided>,
-    /// By port: whether the previous table sends anything out of it.
+    /// For each port: whether the previous table sends anything out of it.
     in_use: [bool; 256],
-    /// By port: whether the new table does.
+    /// For each port: whether the new table sends anything out of it.
     now_in_use: [bool; 256],
     table: Vec<u8>,
 }
 
-/// The choice that some columns share: the groups that cost least.
+/// The choice shared by several columns: the groups of least cost.
 struct Class {
     groups: Vec<usize>,
     slots: Vec<u8>,
-    /// By port: whether it is one of them.
+    /// For each port: whether it belongs to one of the groups.
     eligible: [bool; 256],
-    /// They are the ways up less a few.
+    /// Whether the groups are the uplinks less a few, which is taken as a fault.
     faulty: bool,
 }
 
-/// Where a key differs from that of the column before.
+/// Marks the columns whose key differs from that of the column before.
 fn changes(keys: &[Row]) -> Row {
     let mut changes = [0; TILE];
     for key in keys {
@@ -143,8 +144,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The table, and whether it uses every port that the previous one uses and that leads to a
-    /// switch.
+    /// Computes the table, and whether it uses every port to a switch that the previous table uses.
     fn table(mut self) -> (Lft, bool) {
         let mut keys = vec![[0u8; TILE]; self.groups.len().div_ceil(KEY_BITS)];
         let mut class = Class {
@@ -182,7 +182,7 @@ impl<'a> Filler<'a> {
         (Lft::from_entries(&self.table), settled)
     }
 
-    /// One bit for each group that is a least-cost choice, by column.
+    /// Marks, for each column, the groups that are a least-cost choice: one bit for each group.
     fn keys(&self, tile: &Tile, keys: &mut [Row]) {
         let (mut down, mut up) = self.next_costs(tile, 1);
         let mut hops = 1;
@@ -209,7 +209,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Drops the choices that lead to avoided switches, in columns that have others.
+    /// Removes choices that lead to avoided switches, in columns that have other choices.
     fn keep_off(&self, avoided: &Avoided, tile: usize, keys: &mut [Row]) {
         let groups = self.groups.chunks(KEY_BITS);
         let mut kept = keys.to_vec();
@@ -230,8 +230,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The cost that the next switch must have over a hop that counts as `hops`, by column: on the
-    /// way down, and on the way up.
+    /// For each column, the cost that the next switch must have across a hop that counts as `hops`:
+    /// on the path down, and on the path up.
     fn next_costs(&self, tile: &Tile, hops: u8) -> (Row, Row) {
         let (mut down, mut up) = ([NEVER; TILE], [NEVER; TILE]);
         let own = &tile.down[self.switch.index()];
@@ -280,13 +280,13 @@ impl<'a> Filler<'a> {
         self.fill_targets(column.own.as_slice(), column.first_own, &[], class);
     }
 
-    /// Fills the entries of `targets`, which have these `numbers`, or if there are none those from
-    /// `first` on.
+    /// Fills the entries of `targets`. Their numbers are `numbers`, or consecutive from `first` on
+    /// if `numbers` is empty.
     fn fill_targets(&mut self, targets: &[Target], first: u32, numbers: &[u32], class: &Class) {
         if targets.is_empty() {
             return;
         }
-        // Taken out, as `self.turn_of` borrows all of `self`; put back below.
+        // Moved out because `self.turn_of` borrows all of `self`; put back below.
         let mut table = std::mem::take(&mut self.table);
         if let [port] = class.slots[..] {
             self.now_in_use[usize::from(port)] = true;
@@ -343,14 +343,15 @@ impl<'a> Filler<'a> {
         if class.eligible[usize::from(port)] {
             return port;
         }
-        // Destinations that the faults hit are spread by source as well, or every switch would
+        // Destinations that lost their port are spread by source as well, or every switch would
         // choose the same detour for a destination.
         let number = number + number / ways_up + self.switch.index();
         class.slots[number % class.slots.len()]
     }
 
-    /// The previous port, where it is still a choice, unless the port of the turn carried nothing
-    /// at all: a link that has come (back) takes its own destinations.
+    /// Returns the previous port where it is still a least-cost choice, else `port`. An exception:
+    /// if `port`, which the slot gives, carried nothing at all before, it wins, so that a link that
+    /// has come (back) takes its own destinations.
     fn keep(&self, previous: u8, port: u8, class: &Class) -> u8 {
         let is_choice = previous != NO_PATH && class.eligible[usize::from(previous)];
         if is_choice && self.in_use[usize::from(port)] {

@@ -1,4 +1,5 @@
-//! `dragonfly+`: one hop between groups at most, and another lane behind it.
+//! `dragonfly+`: minimal paths with at most one hop between groups, after which packets change to
+//! another VL.
 
 use super::columns::{self, Column, NO_GROUP};
 use super::shape::Groups;
@@ -20,17 +21,17 @@ use crate::topology::{PortUse, SwitchIdx, Topology};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DragonflyPlus;
 
-/// On the way to a link between groups, and on it.
+/// The VL of packets on the way to a link between groups, and on that link.
 const SOURCE_VL: u8 = 0;
-/// Behind a link between groups.
+/// The VL of packets beyond a link between groups.
 const TARGET_VL: u8 = 1;
-/// Destinations without such a path.
+/// The VL of packets to destinations without a minimal path.
 const OTHER_VL: u8 = 2;
 const VLS: u8 = 3;
-/// The service level of destinations without such a path.
+/// The service level of packets to destinations without a minimal path.
 const OTHER_SL: usize = 1;
 
-/// The kinds of ports, as far as lanes are concerned.
+/// The kinds of ports that SL-to-VL mapping distinguishes.
 const LOCAL: u8 = 0;
 const GLOBAL: u8 = 1;
 
@@ -109,18 +110,19 @@ fn lanes(topology: &Topology, groups: &Groups, others: &[SwitchIdx]) -> Lanes {
     Lanes::new(ServiceLevels::ByDestination(levels), mapping, VLS)
 }
 
-/// Finds columns, and keeps count of the load of each port group.
+/// Finds columns and tracks the load of each port group.
 struct Ways<'a> {
     topology: &'a Topology,
     groups: &'a Groups,
-    /// By group: its leaf with the most spines, above which nothing lies.
+    /// For each group of switches, its leaf with the most spines: the top, with nothing above it.
     top: Vec<SwitchIdx>,
-    /// By port group of the topology: paths, over the rate of its links.
+    /// The load of each port group of the topology: paths divided by the rate of its links.
     load: Vec<f64>,
     rate: Vec<f64>,
-    /// By switch: how many hosts it has.
+    /// The number of hosts of each switch.
     hosts: Vec<f64>,
-    /// By switch: its port groups, each after the group of the switch that it leads to, sorted.
+    /// For each switch, its port groups with the group of switches that each leads to, sorted by
+    /// that group.
     by_group: Vec<Vec<(u32, usize)>>,
 }
 
@@ -153,15 +155,15 @@ impl<'a> Ways<'a> {
             by_group: topology.indices().map(by_group).collect(),
             topology,
             groups,
-            // Every group has a leaf.
+            // Every group of switches has a leaf.
             top: top.into_iter().map(Option::unwrap_or_default).collect(),
             load: vec![0.0; topology.group_count()],
             rate: (0..topology.group_count()).map(rate).collect(),
         }
     }
 
-    /// As many columns to a leaf as it has hosts, each a way of its own; none where some switch has
-    /// no way.
+    /// Computes as many columns to a leaf as the leaf has hosts, each by a way of its own; none if
+    /// some switch cannot reach the leaf.
     fn columns(&mut self, to: SwitchIdx) -> Vec<Column> {
         if !self.groups.is_leaf[to.index()] {
             return Vec::new();
@@ -175,11 +177,11 @@ impl<'a> Ways<'a> {
         let topology = self.topology;
         let groups = self.groups;
         let home = groups.group[to.index()];
-        // By switch: the port group (of the topology) it sends by.
+        // For each switch, the port group of the topology by which it sends.
         let mut next: Vec<Option<usize>> = vec![None; topology.switch_count()];
-        // Spines above the leaf first, then spines with a link to one of these; then the top of
-        // each group, by the best of its spines, and then all other switches, up to a spine that
-        // has a way, or to the top.
+        // Spines above the leaf come first, then spines with a link to one of these, then the top
+        // of each group by its best spine. All other switches follow: they go up to a spine that
+        // has a path, or to the top.
         let is_spine = |switch: &SwitchIdx| !groups.is_leaf[switch.index()];
         for spine in topology.indices().filter(is_spine) {
             if groups.group[spine.index()] == home {
@@ -211,7 +213,7 @@ impl<'a> Ways<'a> {
                 });
             }
         }
-        // A leaf prefers a spine that has a way of its own to one that has to go by the top.
+        // A leaf prefers a spine that has a path of its own to one that has to go through the top.
         for leaf in topology
             .indices()
             .filter(|leaf| groups.is_leaf[leaf.index()])
@@ -232,14 +234,14 @@ impl<'a> Ways<'a> {
         }
         self.add_load(to, &next);
         let own = |switch: SwitchIdx| match next[switch.index()] {
-            // At most 254 groups to a switch.
+            // A switch has at most 254 groups.
             Some(group) => (group - topology.group_range(switch).start) as u8,
             None => NO_GROUP,
         };
         Some(topology.indices().map(own).collect())
     }
 
-    /// The port groups of a switch that lead to a group of switches, in their order.
+    /// The port groups of a switch that lead to a group of switches, in ascending order.
     fn leading_to(&self, from: SwitchIdx, group: u32) -> impl Iterator<Item = usize> + '_ {
         let all = &self.by_group[from.index()];
         let first = all.partition_point(|&(to, _)| to < group);
@@ -247,7 +249,8 @@ impl<'a> Ways<'a> {
         leading.map(|&(_, own)| own)
     }
 
-    /// Of some port groups, to neighbours for which `will_do` holds, the first with the least load.
+    /// The least loaded of some port groups whose neighbour passes `will_do`; the first one wins a
+    /// tie.
     fn lightest(
         &self,
         among: impl Iterator<Item = usize>,
@@ -262,7 +265,7 @@ impl<'a> Ways<'a> {
         for from in self.topology.indices() {
             let hosts = self.hosts[from.index()];
             let mut at = from;
-            // Leaf, spine, top, spine, spine, leaf is the longest way there is.
+            // The longest path is leaf, spine, top, spine, spine, leaf.
             for _ in 0..6 {
                 let (Some(group), true) = (next[at.index()], hosts > 0.0 && at != to) else {
                     break;

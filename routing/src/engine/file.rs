@@ -6,7 +6,8 @@ use crate::lfts::Fit;
 use crate::tables::{NO_PATH, Tables};
 use crate::topology::{Destination, PortUse, SwitchIdx, Topology};
 
-/// The tables of a file ([`Options::tables`]), LIDs following the ports that the file names.
+/// The tables of a file ([`Options::tables`]), where a LID belongs to the port that the file names
+/// for it.
 ///
 /// - *Guarantee*: that of the file. A LID that the file leads nowhere from some switch (because it
 ///   is not in the file, or because of a fault) has the entries of [`updn`](super::UpDn) instead,
@@ -52,7 +53,7 @@ impl Engine for File {
                 }
             }
         }
-        // The file's paths follow no ranking.
+        // The paths of the file follow no ranking.
         let reason = reason(&fit, kept, all);
         let lanes = Lanes::default();
         Ok(Routing::unranked(
@@ -64,7 +65,7 @@ impl Engine for File {
     }
 }
 
-/// Whether the entries of a LID lead to it from every switch of its part.
+/// Whether the entries of a LID lead to it from every switch of its connected part.
 fn reaches(
     topology: &Topology,
     destination: &Destination,
@@ -75,7 +76,7 @@ fn reaches(
         return false;
     }
     let part = &topology.components()[topology.component_of(root)];
-    // By switch: whether its way is known to end at the root.
+    // For each switch: whether its path is known to end at the root.
     let mut arrives = vec![false; topology.switch_count()];
     arrives[root.index()] = true;
     for &start in &part.switches {
@@ -91,7 +92,7 @@ fn reaches(
                 return false;
             };
             way.push(at);
-            // Longer than there are switches: round in a cycle.
+            // A path longer than the number of switches is a loop.
             if way.len() > part.switches.len() {
                 return false;
             }

@@ -1,4 +1,4 @@
-//! Entries of the LIDs of virtual ports: each is that of the base LID of its port.
+//! Entries of the LIDs of virtual ports: each equals the entry of the base LID of its port.
 //!
 //! Engines route a port by its base LID alone. A copy of a column has the dependencies of that
 //! column, so that it adds neither loops nor credit loops.
@@ -13,7 +13,7 @@ use crate::topology::Topology;
 
 impl Tables {
     /// Gives the LIDs of virtual ports the entries of the base LIDs of their ports. Returns whether
-    /// there are any.
+    /// the fabric has virtual ports.
     pub fn copy_to_further_lids(&mut self, topology: &Topology) -> bool {
         let ends = topology.destinations().iter();
         let copies: Vec<(Lid, Lid)> = ends

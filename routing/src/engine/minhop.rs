@@ -11,7 +11,7 @@ use crate::topology::levels;
 
 /// Shortest paths over any graph, balanced over equal-cost neighbours and parallel links.
 ///
-/// Roots and an earlier ranking do not matter to it.
+/// Roots and an earlier ranking have no effect on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MinHop;
 

@@ -1,9 +1,9 @@
 //! Routing engines: forwarding tables from a topology.
 //!
-//! An engine gives complete tables or an error, never partial ones: every destination within the
-//! engine's guarantee has an entry in every switch. [`NO_PATH`](crate::tables::NO_PATH) stands
-//! where no cable leads, and, under up*/down* with several roots, between two switches that carry
-//! nothing (see [`EngineKind::UpDn`]).
+//! An engine returns complete tables or an error, never partial tables: every destination within
+//! the engine's guarantee has an entry in every switch. [`NO_PATH`](crate::tables::NO_PATH) means
+//! that no cable leads to the destination or, under up*/down* with several roots, that a pair of
+//! switches carries no traffic of its own (see [`EngineKind::UpDn`]).
 
 mod auto;
 mod avoided;
@@ -59,87 +59,89 @@ use crate::lfts::Dump;
 use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology, levels};
 
-/// The input of an engine beside the topology.
+/// The inputs of an engine beside the topology.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The switches at the top of the tree, for engines that rank switches. Empty: the engine
+    /// The switches at the top of the tree, for engines that rank switches. If empty, the engine
     /// finds them.
     pub root_guids: Vec<Guid>,
     /// How to treat root GUIDs that no switch has.
     pub absent_roots: AbsentRoots,
-    /// How many threads may compute; 0 leaves it to the global thread pool. Does not affect the
-    /// result.
+    /// The number of threads that may compute; 0 leaves it to the global thread pool. Does not
+    /// affect the result.
     pub threads: usize,
-    /// The ranking of an earlier routing of (nearly) this fabric: kept for as long as it reaches
-    /// everything, because tables of one ranking can replace each other with the least change.
+    /// The ranking of an earlier routing of (nearly) this fabric. It is kept as long as it connects
+    /// all pairs, because tables of one ranking can replace each other with the fewest changes.
     pub previous_ranking: Option<Ranking>,
-    /// Where an earlier routing of (nearly) this fabric saw each switch of a mesh or torus: kept as
-    /// long as every link fits, so that service levels stay.
+    /// The coordinates at which an earlier routing of (nearly) this fabric saw each switch of a
+    /// mesh or torus. They are kept as long as every link fits, so that service levels stay.
     pub previous_coordinates: Option<Arc<Coordinates>>,
-    /// The operator's order of the dimensions of a mesh or torus, their directions and datelines.
+    /// The operator's order of the dimensions of a mesh or torus, with their directions and
+    /// datelines.
     pub layout: Option<Arc<TorusLayout>>,
-    /// The choice of [`Auto`] in an earlier routing of (nearly) this fabric: kept while the fabric
-    /// does not grow, so that no fault changes the engine.
+    /// The choice of [`Auto`] in an earlier routing of (nearly) this fabric. It is kept while the
+    /// fabric does not grow, so that no fault changes the engine.
     pub previous_choice: Option<Arc<AutoChoice>>,
-    /// How many data VLs every link between switches has. `None`: not known, taken as
-    /// [`DEFAULT_VLS`].
+    /// The number of data VLs that every link between switches has. `None` if unknown; then
+    /// [`DEFAULT_VLS`] is assumed.
     pub max_vls: Option<u8>,
-    /// The tables that [`File`] takes.
+    /// The tables that [`File`] uses.
     pub tables: Option<Arc<Dump>>,
     /// The engines' own options; see [`Engine::options`].
     pub engine_options: EngineOptions,
-    /// The categories of ports, where they are not the default of their kind; see [`FabricTree`].
+    /// The categories of ports whose category is not the default of their kind; see [`FabricTree`].
     pub categories: Arc<Categories>,
-    /// Numbers of ports that have their own order of spreading; see [`FabricTree`].
+    /// Numbers of ports for which the operator sets the order of spreading; see [`FabricTree`].
     pub numbers: Arc<Numbers>,
     /// Numbers of ports in the order of the operator's list, by which [`MinHop`], [`UpDn`] and
-    /// [`DnUp`] spread them; for [`FabricTree`] they are among `numbers`.
+    /// [`DnUp`] spread them; for [`FabricTree`] they are part of `numbers`.
     pub listed: Arc<Numbers>,
-    /// Whether two switches that carry nothing themselves need a path between their ports 0 as
-    /// well; for [`FabricTree`], the others do not distinguish such pairs.
+    /// Whether two switches that carry no traffic of their own need a path between their ports 0.
+    /// Only [`FabricTree`] distinguishes such pairs.
     pub connect_roots: bool,
-    /// Whether routes have to be the shortest that follow their order of the switches, as groups
-    /// for adaptive routing take them to be: then [`Auto`] chooses no engine with others.
+    /// Whether routes have to be the shortest paths under their order of the switches, as groups
+    /// for adaptive routing assume. If so, [`Auto`] chooses no engine with other routes.
     pub shortest_only: bool,
 }
 
-/// The treatment of root GUIDs that no switch of the fabric has.
+/// How root GUIDs are treated that no switch of the fabric has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AbsentRoots {
-    /// [`EngineError::UnknownRoots`]: an operator who misspells a GUID gets an error.
+    /// An error, [`EngineError::UnknownRoots`], tells an operator who has misspelled a GUID.
     #[default]
     Refuse,
-    /// The engine ignores them; with none left, it finds roots from the fabric. A switch that is
-    /// off must not keep a subnet from being routed.
+    /// The engine ignores such GUIDs; if none is left, it finds roots from the fabric. A switch
+    /// that is off must not keep a subnet from being routed.
     LeaveOut,
 }
 
-/// The data VLs of a link whose number is not known: switches since DDR have this many.
+/// The assumed number of data VLs of a link for which it is unknown: switches since DDR have this
+/// many.
 pub const DEFAULT_VLS: u8 = 8;
 
-/// The order of the switches, highest first, that up*/down* paths follow.
+/// The order of the switches, the highest first, that up*/down* paths follow.
 ///
-/// Holds GUIDs, not numbers, so that it outlives the topology that it was found on.
+/// It holds GUIDs, not numbers, so that it outlives the topology on which it was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranking {
-    /// Every switch, the highest first, with its level: its distance from the top of the tree as
-    /// far as the spreading of traffic is concerned.
+    /// All switches, the highest first, each with its level: the distance from the top of the tree
+    /// by which traffic is spread.
     pub switches: Vec<(Guid, u8)>,
-    /// Every switch, the highest first, in the order that the routes follow; `None` where that is
-    /// the order of `switches`.
+    /// All switches, the highest first, in the order that the routes follow; `None` if that is the
+    /// order of `switches`.
     pub follows: Option<Vec<Guid>>,
-    /// Whether missing parts keep the usual order from reaching all pairs, so that the routes
-    /// follow another until the parts are back.
+    /// Whether the usual order leaves pairs without a path because parts are missing, so that the
+    /// routes follow another order until these are back.
     pub is_interim: bool,
-    /// The root GUIDs given at the time, sorted; engines keep the ranking only while they are the
-    /// same.
+    /// The root GUIDs given at the time, sorted; engines keep the ranking only while they are given
+    /// the same roots.
     pub roots: Vec<Guid>,
-    /// The reason for this ranking, as part of a sentence.
+    /// The explanation of this ranking, as part of a sentence.
     pub reason: String,
-    /// The fabric that it was made for, missing parts included, for engines that give a returning
-    /// part its place back.
+    /// The fabric for which the ranking was made, missing parts included, for engines that give a
+    /// returning part its place back.
     pub known: Option<Arc<Topology>>,
-    /// Intermediate results of an engine, for the next time.
+    /// Intermediate results of an engine, for its next run.
     pub prepared: Prepared,
 }
 
@@ -152,8 +154,8 @@ impl Ranking {
         }
     }
 
-    /// The switches in the order by which the routes are shortest, the highest first. Detours take
-    /// longer ways, which [`Ranking::followed`] has as well.
+    /// The switches in the order under which the routes are shortest, the highest first.
+    /// [`Ranking::followed`] also covers detours, which are longer.
     pub fn shortest(&self) -> Vec<Guid> {
         if self.is_interim {
             return self.followed();
@@ -161,13 +163,13 @@ impl Ranking {
         self.switches.iter().map(|&(guid, _)| guid).collect()
     }
 
-    /// Whether routes take the shortest paths of the order, up from where no way leads down. Those
-    /// of [`Nue`] do not: they follow the order, and are balanced over more paths.
+    /// Whether routes take the shortest paths of the order, going up only where no path leads down.
+    /// Routes of [`Nue`] do not: they follow the order, but are balanced over more paths.
     pub fn has_shortest_routes(&self) -> bool {
         !nue::depth_first::is_of(self)
     }
 
-    /// The ranking without intermediate results: tables come out the same, and take longer.
+    /// The ranking without intermediate results: tables do not change, but take longer to compute.
     pub fn unprepared(self) -> Ranking {
         Ranking {
             prepared: Prepared::default(),
@@ -181,25 +183,26 @@ impl Ranking {
 pub struct Routing {
     /// A forwarding table for each switch.
     pub tables: Tables,
-    /// The engine that made them (for [`EngineKind::Auto`]: the one that was chosen).
+    /// The engine that made the tables (for [`EngineKind::Auto`], the chosen engine).
     pub engine: &'static str,
-    /// One sentence for the operator: the decision, and its reason.
+    /// One sentence for the operator: the decision and its reason.
     pub reason: String,
-    /// The level of each switch, by index, 0 at the top, for engines that rank switches.
+    /// The level of each switch, by index, with 0 at the top; `None` from engines that do not rank
+    /// switches.
     pub ranks: Option<Vec<u8>>,
-    /// The ranking that the tables follow, to be handed in again with the next topology.
+    /// The ranking that the tables follow, to be passed in with the next topology.
     pub ranking: Option<Ranking>,
-    /// Where each switch of a mesh or torus is, to be handed in again with the next topology.
+    /// The coordinates of each switch of a mesh or torus, to be passed in with the next topology.
     pub coordinates: Option<Arc<Coordinates>>,
-    /// The service levels and virtual lanes that the tables need.
+    /// The service levels and VLs that the tables need.
     pub lanes: Lanes,
-    /// The choice of [`Auto`], to be handed in again with the next topology; `None` from the other
+    /// The choice of [`Auto`], to be passed in with the next topology; `None` from all other
     /// engines.
     pub choice: Option<Arc<AutoChoice>>,
 }
 
 impl Routing {
-    /// The result of an engine that neither ranks switches nor places them.
+    /// Creates the result of an engine that neither ranks switches nor assigns coordinates.
     fn unranked(engine: &'static str, reason: String, tables: Tables, lanes: Lanes) -> Routing {
         Routing {
             tables,
@@ -213,21 +216,21 @@ impl Routing {
         }
     }
 
-    /// Why the routes were computed from the topology, in a few words; `None` where those before
-    /// were changed, which only [`FabricTree`] does.
+    /// The reason, in a few words, why the routes were computed from the topology; `None` if the
+    /// previous routes were changed, which only [`FabricTree`] does.
     pub fn whole(&self) -> Option<&'static str> {
         let prepared = self.ranking.as_ref().map(|ranking| ranking.prepared.whole);
         prepared.unwrap_or(Prepared::default().whole)
     }
 }
 
-/// Why there are no tables.
+/// The reason why there are no tables.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// Root switches that the fabric does not have.
+    /// The fabric lacks some of the given root switches.
     #[error("no switch has the root GUID {}", list(.guids))]
     UnknownRoots {
-        /// Their GUIDs.
+        /// The GUIDs of the missing roots.
         guids: Vec<Guid>,
     },
     /// A switch's forwarding table is too short for a LID in use.
@@ -235,23 +238,23 @@ pub enum EngineError {
     TableTooSmall {
         /// The switch.
         guid: Guid,
-        /// Its LinearFDBCap: LIDs below this number can be forwarded.
+        /// The LinearFDBCap of the switch: LIDs below this number can be forwarded.
         capacity: u16,
         /// The highest LID in use.
         top: u16,
     },
-    /// A path is longer than costs can count.
+    /// A path is longer than costs can represent.
     #[error("a path from switch {guid} has more than {limit} hops")]
     PathTooLong {
-        /// Where it starts.
+        /// The switch where the path starts.
         guid: Guid,
-        /// The longest that can be counted.
+        /// The maximum number of hops.
         limit: u8,
     },
     /// The options hold no tables for [`File`].
     #[error("file has no tables to take: expected a file like opensm-lfts.dump")]
     NoTables,
-    /// The fabric is not of the kind that the engine routes.
+    /// The fabric does not have the shape that the engine routes.
     #[error("{engine} does not fit this fabric: {reason}")]
     Shape {
         /// The engine.
@@ -259,20 +262,20 @@ pub enum EngineError {
         /// The part of the fabric that does not fit.
         reason: String,
     },
-    /// The links have fewer virtual lanes than the engine needs.
+    /// The links have fewer VLs than the engine needs.
     #[error("{engine} needs {needed} virtual lanes on this fabric, and its links have {available}")]
     TooFewLanes {
         /// The engine.
         engine: &'static str,
-        /// How many it needs.
+        /// The number of VLs that the engine needs.
         needed: u8,
-        /// How many every link has.
+        /// The number of VLs that every link has.
         available: u8,
     },
     /// The threads could not be started.
     #[error("{threads} routing threads could not be started: {reason}")]
     Threads {
-        /// How many the options ask for.
+        /// The number of threads that the options ask for.
         threads: usize,
         /// The error of the operating system.
         reason: String,
@@ -286,21 +289,21 @@ fn list(guids: &[Guid]) -> String {
 
 /// Computes forwarding tables.
 pub trait Engine: Sync {
-    /// Its name in configuration and reports.
+    /// The engine's name in configuration and reports.
     fn name(&self) -> &'static str;
 
-    /// The guarantee of its tables, in one sentence.
+    /// The guarantee of the engine's tables, in one sentence.
     fn guarantee(&self) -> &'static str;
 
-    /// Its numeric options; each of them is a key of the configuration.
+    /// The engine's numeric options; each of them is a key of the configuration.
     fn options(&self) -> &'static [EngineOption] {
         &[]
     }
 
-    /// Tables for `topology`.
+    /// Computes the tables of `topology`.
     ///
     /// With `previous`, the tables in force by the same switch numbers, an entry that is still a
-    /// least-cost choice keeps its port, so that as little as possible changes.
+    /// least-cost choice keeps its port, so that as few entries as possible change.
     fn route(
         &self,
         topology: &Topology,
@@ -338,7 +341,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// Every kind, by name.
+    /// All kinds, sorted by name.
     pub const ALL: [EngineKind; 11] = [
         EngineKind::Auto,
         EngineKind::FabricTree,
@@ -353,7 +356,7 @@ impl EngineKind {
         EngineKind::File,
     ];
 
-    /// Its name in configuration and on the command line.
+    /// The engine's name in configuration and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             EngineKind::Auto => "auto",
@@ -370,8 +373,8 @@ impl EngineKind {
         }
     }
 
-    /// Whether its tables may need several virtual lanes, so that the SLtoVL tables of switches
-    /// matter.
+    /// Whether the engine's tables may need several VLs, so that the SLtoVL mapping tables of
+    /// switches matter.
     pub const fn may_need_lanes(self) -> bool {
         match self {
             EngineKind::Torus
@@ -388,7 +391,7 @@ impl EngineKind {
         }
     }
 
-    /// The engine itself.
+    /// The engine of this kind.
     pub fn engine(self) -> &'static dyn Engine {
         match self {
             EngineKind::Auto => &Auto,
@@ -416,7 +419,7 @@ impl fmt::Display for EngineKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is not a routing engine: expected {}", names())]
 pub struct UnknownEngine {
-    /// The name given.
+    /// The given name.
     pub name: String,
 }
 
@@ -446,13 +449,14 @@ pub fn levels_from_hosts(topology: &Topology) -> Vec<u8> {
     levels::from_edges(topology, levels::ANY_HOST)
 }
 
-/// Every switch, in order of subtrees: leaf switches of one pod are next to each other, and so are
-/// pods of one building; a switch comes after all switches below it.
+/// All switches, subtree by subtree: leaf switches of one pod are adjacent, and so are pods of one
+/// building; a switch comes after all switches below it.
 pub fn by_subtree(topology: &Topology) -> Vec<SwitchIdx> {
     by_subtree_and(topology, |switch| switch.0)
 }
 
-/// The same, with switches of equal subtrees in the order of `rank` instead of by GUID.
+/// All switches as from [`by_subtree`], with switches of equal subtrees in the order of `rank`
+/// instead of by GUID.
 pub fn by_subtree_and(topology: &Topology, rank: impl Fn(SwitchIdx) -> u32) -> Vec<SwitchIdx> {
     let levels = levels::from_edges(topology, levels::ANY_HOST);
     fabric_tree::by_subtree(topology, &levels, rank)

@@ -5,18 +5,18 @@ use super::EngineKind;
 /// A numeric option of an engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EngineOption {
-    /// Its name, which no other option of any engine has: the key in section `routing` of the
+    /// The option's name, unique among all engines: the key in section `routing` of the
     /// configuration.
     pub name: &'static str,
-    /// Its effect, a line each.
+    /// The option's effect, one element for each line of text.
     pub doc: &'static [&'static str],
-    /// The least that it can be.
+    /// The minimum value.
     pub min: u8,
-    /// The most that it can be.
+    /// The maximum value.
     pub max: u8,
-    /// Its default.
+    /// The default value.
     pub default: u8,
-    /// OpenSM's name for it in `opensm.conf`.
+    /// OpenSM's name for the option in `opensm.conf`, if it has one.
     pub opensm: Option<&'static str>,
 }
 
@@ -25,7 +25,7 @@ pub struct EngineOption {
 pub struct EngineOptions(BTreeMap<&'static str, u8>);
 
 impl Default for EngineOptions {
-    /// The default of each.
+    /// The default value of each option.
     fn default() -> EngineOptions {
         let engines = EngineKind::ALL.into_iter();
         let options = engines.flat_map(|kind| kind.engine().options());
@@ -43,14 +43,13 @@ impl EngineOptions {
         self.0.get(option.name).copied().unwrap_or(option.default)
     }
 
-    /// The value of `option`, to be changed; the caller keeps it between the option's `min` and
+    /// The value of `option`, for changing; the caller keeps it between the option's `min` and
     /// `max`.
     pub fn get_mut(&mut self, option: &EngineOption) -> &mut u8 {
         self.0.entry(option.name).or_insert(option.default)
     }
 
-    /// These options, with `value` for `option`, which the caller keeps between its `min` and
-    /// `max`.
+    /// Sets `option` to `value`, which the caller keeps between the option's `min` and `max`.
     #[must_use]
     pub fn with(mut self, option: &EngineOption, value: u8) -> EngineOptions {
         *self.get_mut(option) = value;

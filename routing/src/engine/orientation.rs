@@ -1,11 +1,11 @@
-//! The direction up of links, from a ranking.
+//! The direction of links, up or down, that a ranking gives.
 
 use super::Ranking;
 use crate::topology::{Orientation, Topology};
 
 impl Orientation {
-    /// The orientation of a ranking, which an engine that ranks switches routed by. `None` where
-    /// the ranking lacks a switch.
+    /// The orientation of links by a ranking that an engine has routed with; `None` if the ranking
+    /// lacks a switch.
     pub fn of(topology: &Topology, ranking: &Ranking) -> Option<Orientation> {
         Orientation::of_guids(topology, &ranking.followed())
     }

@@ -1,7 +1,7 @@
-//! Path costs, from every switch to every switch, in tiles of columns that fit a cache.
+//! Path costs from every switch to every switch, in tiles of columns that fit a cache.
 //!
-//! One column is one destination switch: every LID on it shares the column. A row of a tile is a
-//! fixed-size array of bytes, so that the passes over links are vector instructions.
+//! A column belongs to one destination switch: all LIDs on that switch share it. A row of a tile is
+//! a fixed-size array of bytes, so that the passes over links compile to vector instructions.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,39 +13,41 @@ use rayon::prelude::*;
 
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// Columns in a tile. A tile of 4,000 switches is 1 MB: the size of a second-level cache.
+/// The number of columns in a tile. A tile of 4,000 switches is 1 MB: the size of a second-level
+/// cache.
 pub(super) const TILE: usize = 256;
 
 /// The costs of one switch to the destinations of a tile.
 pub(super) type Row = [u8; TILE];
 
-/// No path.
+/// The cost that means "no path".
 pub(super) const UNREACHED: u8 = 255;
 
-/// The longest path that a row can tell from none, in hops between switches. No SM could discover
-/// more: directed routes end after 63 hops (IBA 14.2.1.2), which makes 126 between any two
-/// switches.
+/// The longest path that a row can represent, in hops between switches. No SM can discover a longer
+/// one: directed routes end after 63 hops (IBA 14.2.1.2), which makes 126 between any two switches.
 pub(super) const MAX_COST: u8 = 253;
 
-/// A cost that no path has: the cost of the next switch where there is no next switch.
+/// A cost that no path has, used as the cost of the next switch where there is no next switch.
 pub(super) const NEVER: u8 = MAX_COST + 1;
 
-/// Costs towards the destination switches `first..first + TILE`.
+/// The costs to the destination switches `first..first + TILE`.
 pub(super) struct Tile {
-    /// The switch of the first column.
+    /// The switch index of the first column.
     pub(super) first: usize,
-    /// Hops, each by its weight, of the shortest path that only goes down; for engines without an order: of the
-    /// shortest.
+    /// The weighted hops of the shortest path that only goes down; for engines without an order, of
+    /// the shortest path.
     pub(super) down: Rows,
-    /// Hops of the path that is taken: `down` where there is one, else up first. Empty for engines
-    /// without an order.
+    /// The weighted hops of the path that is taken: `down` if there is one, else a path that first
+    /// goes up. Empty for engines without an order.
     pub(super) taken: Rows,
 }
 
-/// Rows that lie together, and are copied together when one of them changes that others share.
+/// The number of rows in a piece: rows of a piece are adjacent in memory, and are copied together
+/// when one of them changes while others share them.
 const PIECE: usize = 32;
 
-/// A row for each switch. A clone shares them; when one of the two changes, the rest stays shared.
+/// One row for each switch. A clone shares the rows; when one of the two changes, only the changed
+/// piece is copied.
 #[derive(Clone, Default)]
 pub(super) struct Rows {
     pieces: Vec<Arc<[Row; PIECE]>>,
@@ -53,7 +55,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Without a path.
+    /// Rows in which no switch has a path.
     fn unreached(count: usize) -> Rows {
         let piece = Arc::new([[UNREACHED; TILE]; PIECE]);
         Rows {
@@ -91,12 +93,12 @@ impl IndexMut<usize> for Rows {
 }
 
 impl Tile {
-    /// How many columns are destinations; the rest of a row is padding.
+    /// The number of columns that are destinations; the rest of a row is padding.
     pub(super) fn width(&self) -> usize {
         (self.down.len() - self.first).min(TILE)
     }
 
-    /// The hops of the path that is taken from `switch`.
+    /// The costs of the paths that are taken from `switch`.
     pub(super) fn cost(&self, switch: SwitchIdx) -> &Row {
         let rows = if self.taken.is_empty() {
             &self.down
@@ -122,14 +124,14 @@ fn own_columns(switches: usize, columns: impl Iterator<Item = SwitchIdx>) -> Row
     rows
 }
 
-/// Lowers the costs in `row` to those over a neighbour with the costs `by`, `hops` away.
+/// Lowers the costs in `row` to those through a neighbour with the costs `by`, `hops` away.
 fn lower(row: &mut Row, by: &Row, hops: u8) {
     for (cell, &other) in row.iter_mut().zip(by) {
         *cell = (*cell).min(farther(other, hops));
     }
 }
 
-/// A cost from `hops` farther away.
+/// The cost at a distance of `hops` further away.
 pub(super) fn farther(cost: u8, hops: u8) -> u8 {
     if cost <= MAX_COST - hops {
         cost + hops
@@ -138,8 +140,8 @@ pub(super) fn farther(cost: u8, hops: u8) -> u8 {
     }
 }
 
-/// The cost that the next switch has where a switch with the cost `own` goes to it over a hop that
-/// counts as `hops`; [`NEVER`] where there is no next switch.
+/// The cost that the next switch has if a switch with the cost `own` reaches it across a hop that
+/// counts as `hops`; [`NEVER`] if there is no next switch.
 pub(super) fn nearer(own: u8, hops: u8) -> u8 {
     if own != UNREACHED && own >= hops {
         own - hops
@@ -150,21 +152,21 @@ pub(super) fn nearer(own: u8, hops: u8) -> u8 {
 
 /// Costs between all switches of a fabric.
 pub(super) struct Costs {
-    /// Every switch once: the destination of each column.
+    /// All switches, each the destination of the column with its index.
     pub(super) columns: Vec<SwitchIdx>,
     pub(super) neighbours: Neighbours,
     pub(super) tiles: Vec<Tile>,
 }
 
 impl Costs {
-    /// The destinations of a tile.
+    /// The destination switches of a tile.
     pub(super) fn columns_of(&self, tile: &Tile) -> &[SwitchIdx] {
         &self.columns[tile.first..][..tile.width()]
     }
 }
 
-/// Costs of up*/down* paths: down wherever a path down exists, up to the cheapest neighbour
-/// elsewhere.
+/// Computes the costs of up*/down* paths: down wherever a path down exists, elsewhere up to the
+/// cheapest neighbour.
 pub(super) fn up_down(topology: &Topology, order: &Order, columns: Vec<SwitchIdx>) -> Costs {
     let mut all = FixedBitSet::with_capacity(topology.group_count());
     all.insert_range(..);
@@ -177,7 +179,8 @@ pub(super) fn up_down(topology: &Topology, order: &Order, columns: Vec<SwitchIdx
     }
 }
 
-/// The same with the columns in the order of `columns`, which names every switch once.
+/// Computes costs as [`up_down`] does, with the columns in the order of `columns`, which names
+/// every switch once.
 pub(super) fn up_down_between(order: &Order, ways: Ways<'_>, columns: &[SwitchIdx]) -> Vec<Tile> {
     (0..columns.len().div_ceil(TILE))
         .into_par_iter()
@@ -185,7 +188,7 @@ pub(super) fn up_down_between(order: &Order, ways: Ways<'_>, columns: &[SwitchId
         .collect()
 }
 
-/// The tile of the columns `columns[first..]`.
+/// Computes the tile that starts at `columns[first]`.
 pub(super) fn tile(order: &Order, ways: Ways<'_>, columns: &[SwitchIdx], first: usize) -> Tile {
     let mut down = own_columns(columns.len(), columns[first..].iter().copied());
     for &switch in order.highest_first().iter().rev() {
@@ -203,15 +206,16 @@ pub(super) fn tile(order: &Order, ways: Ways<'_>, columns: &[SwitchIdx], first: 
         }
         let row = &mut taken[switch.index()];
         for (cell, &up) in row.iter_mut().zip(&up) {
-            // A switch with a path down was perhaps sent the packet because of it.
+            // The packet may have been sent to this switch because of its path down, so that path
+            // is taken.
             *cell = if *cell == UNREACHED { up } else { *cell };
         }
     }
     Tile { first, down, taken }
 }
 
-/// The costs of one switch that follow from its neighbours; `own` is its own column, if that is in
-/// the tile.
+/// The costs of one switch that follow from its neighbours; `own` is its own column, if the tile
+/// has it.
 pub(super) fn row(
     switch: SwitchIdx,
     own: Option<usize>,
@@ -235,8 +239,8 @@ pub(super) fn row(
     (row, up)
 }
 
-/// Repairs one column after the ways of `ends` changed: from switch to switch, as far as costs
-/// change. Returns the switches whose costs changed, some of them twice.
+/// Repairs one column after the ways of `ends` have changed, from switch to switch as far as costs
+/// change. Returns the switches whose costs changed; a switch may be listed twice.
 pub(super) fn mend(
     order: &Order,
     ways: Ways<'_>,
@@ -247,7 +251,7 @@ pub(super) fn mend(
 ) -> Vec<SwitchIdx> {
     let mut others = Vec::new();
     let place = |switch: usize| order.place(SwitchIdx(switch as u32));
-    // A switch comes after all that it depends on: the lowest first on the way down.
+    // A switch comes after all switches on which it depends: the lowest first on the way down.
     let mut waiting: BTreeSet<Reverse<usize>> =
         ends.ones().map(|end| Reverse(place(end))).collect();
     let mut changed: BTreeSet<usize> = ends.ones().map(place).collect();
@@ -268,7 +272,7 @@ pub(super) fn mend(
             waiting.extend(ways.above(switch).map(|(above, _)| Reverse(place(above))));
         }
     }
-    // And the highest first on the way up.
+    // On the way up, the highest switch comes first.
     while let Some(next) = changed.pop_first() {
         let switch = order.highest_first()[next];
         let down = tile.down[switch.index()][column];
@@ -289,14 +293,15 @@ pub(super) fn mend(
     others
 }
 
-/// The neighbours of each switch, higher ones apart from lower ones, each with the port group that
-/// leads there.
+/// The neighbours of each switch, those above separate from those below, each with the port group
+/// that leads to it.
 pub(super) struct Neighbours {
-    /// Of switch `s`: `of[start[s]..start[s + 1]]`, from `below[s]` on those below it.
+    /// The neighbours of switch `s` are `of[start[s]..start[s + 1]]`; those below it begin at
+    /// `below[s]`.
     of: Vec<(u32, u32)>,
     start: Vec<u32>,
     below: Vec<u32>,
-    /// By port group: how many hops the hop over it counts as.
+    /// For each port group, the number of hops that crossing it counts as.
     hops: Vec<u8>,
 }
 
@@ -328,7 +333,7 @@ impl Neighbours {
         neighbours
     }
 
-    /// How many hops the hop over a port group counts as.
+    /// The number of hops that crossing a port group counts as.
     pub(super) fn hops(&self, group: u32) -> u8 {
         self.hops[group as usize]
     }
@@ -338,13 +343,13 @@ impl Neighbours {
         &self.of[self.start[switch.index()] as usize..self.below[switch.index()] as usize]
     }
 
-    /// The neighbours below it.
+    /// The neighbours below a switch, each with its port group.
     pub(super) fn below(&self, switch: SwitchIdx) -> &[(u32, u32)] {
         &self.of[self.below[switch.index()] as usize..self.start[switch.index() + 1] as usize]
     }
 }
 
-/// The neighbours that packets can go to now.
+/// The neighbours, and which of them packets can reach at present.
 #[derive(Clone, Copy)]
 pub(super) struct Ways<'a> {
     neighbours: &'a Neighbours,
@@ -367,7 +372,8 @@ impl<'a> Ways<'a> {
         self.live(self.neighbours.below(switch))
     }
 
-    /// Those of some neighbours that packets can go to, each with the hops that the hop counts as.
+    /// The neighbours among `neighbours` that packets can reach, each with the number of hops that
+    /// the hop counts as.
     fn live(self, neighbours: &'a [(u32, u32)]) -> impl Iterator<Item = (usize, u8)> + 'a {
         neighbours
             .iter()
@@ -376,7 +382,7 @@ impl<'a> Ways<'a> {
     }
 }
 
-/// Costs of shortest paths.
+/// Computes the costs of shortest paths.
 pub(super) fn shortest(topology: &Topology) -> Vec<Tile> {
     if !topology.rules().hops.is_empty() {
         return cheapest(topology);
@@ -413,9 +419,9 @@ pub(super) fn shortest(topology: &Topology) -> Vec<Tile> {
     })
 }
 
-/// The same where some hops count as several.
+/// Computes the costs of shortest paths where some hops count as several.
 fn cheapest(topology: &Topology) -> Vec<Tile> {
-    // By switch: its neighbours, each with the hops of the hop from there.
+    // The neighbours of a switch, each with the number of hops that the hop from there counts as.
     let hops_back = |switch: SwitchIdx, neighbour: SwitchIdx| {
         let mut back = topology.groups(neighbour);
         let back = back.find(|group| group.neighbour == switch);
@@ -437,7 +443,7 @@ fn cheapest(topology: &Topology) -> Vec<Tile> {
             for cost in 0..=MAX_COST {
                 while let Some(switch) = by_cost[usize::from(cost)].pop() {
                     if down[switch.index()][column] != cost {
-                        // A cheaper path was found later.
+                        // A cheaper path was found in the meantime.
                         continue;
                     }
                     for &(neighbour, hops) in &neighbours[switch.index()] {
@@ -458,8 +464,9 @@ fn cheapest(topology: &Topology) -> Vec<Tile> {
     })
 }
 
-/// A switch to which some switch of its own component has no path, because the path is longer than
-/// [`MAX_COST`], for an engine that reaches all of a component.
+/// A switch to which some switch of its component has no path because the path is longer than
+/// [`MAX_COST`]; only for engines that connect all pairs of a component. `None` if there is no such
+/// switch.
 pub(super) fn overlong(topology: &Topology, tiles: &[Tile]) -> Option<SwitchIdx> {
     topology.indices().find(|&switch| {
         let part = topology.component_of(switch);

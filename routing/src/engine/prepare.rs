@@ -30,7 +30,7 @@ pub(super) fn capacities(topology: &Topology) -> Result<(), EngineError> {
 pub(super) const FIXED_LEVELS: &str = "; programs that set one service level for all their packets, \
      as NCCL does, ignore the lanes and are not covered by the proof";
 
-/// Refuses to use more lanes than there are.
+/// Refuses to use more VLs than the links have.
 pub(super) fn lanes(
     engine: &'static str,
     needed: u8,
@@ -48,7 +48,7 @@ pub(super) fn lanes(
     }
 }
 
-/// Runs `work` on as many threads as the options say.
+/// Runs `work` on as many threads as the options allow.
 pub(super) fn in_pool<T: Send>(
     options: &Options,
     work: impl FnOnce() -> T + Send,

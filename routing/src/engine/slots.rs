@@ -1,32 +1,34 @@
-//! Turns of ports: the order in which ports take destinations.
+//! The round-robin lists by which ports take destinations. Each element of a list is a slot; a
+//! faster port has more slots.
 
 use crate::topology::Group;
 
-/// The turns of the fastest of some ports. A slower port gets as many of 16 turns as its rate is
-/// full sixteenths of the fastest, so that no port takes longer for its share than the fastest one;
-/// finer steps make longer lists for no visible balance. A port slower than one sixteenth gets no
-/// turn: one destination in so many would already take longer there than all the others elsewhere.
+/// The number of slots of the fastest of some ports. A slower port gets as many of 16 slots as its
+/// rate is full sixteenths of the fastest, so that no port takes longer for its share than the
+/// fastest one; finer steps make longer lists without a visible effect on balance. A port slower
+/// than one sixteenth gets no slot: even one destination of each list would take longer there than
+/// all the others elsewhere.
 const TURNS: u64 = 16;
 
-/// The most turns of a list, unless a slow link would get none: longer ones are not shared between
-/// switches.
+/// The maximum length of a list, unless a slow link would get no slot: longer lists are not shared
+/// between switches.
 const LONGEST: usize = 254;
 
-/// Whether a link with this rate gets no turn beside one with the rate `fastest`.
+/// Whether a link with this rate gets no slot beside one with the rate `fastest`.
 pub(super) fn is_negligible(rate: u32, fastest: u32) -> bool {
     u64::from(rate) * TURNS < u64::from(fastest)
 }
 
-/// Writes the turns of every port of `groups` to `slots`: neighbours alternate, the links to one
-/// neighbour take its turns in rotation, and slower ports leave turns to faster ones. Ports far
-/// slower than the fastest have none.
+/// Writes the slots of every port of `groups` to `slots`: neighbours alternate, the links to one
+/// neighbour take its slots in rotation, and slower ports leave slots to faster ones. Ports far
+/// slower than the fastest get none.
 pub(super) fn fill<'a>(slots: &mut Vec<u8>, groups: impl Iterator<Item = Group<'a>> + Clone) {
     slots.clear();
     let mut first = groups.clone();
     if let (Some(only), None) = (first.next(), first.next())
         && let [link] = only.links
     {
-        // No choice at all: most switches on the way down.
+        // There is only one port, as on most switches on the way down.
         slots.push(link.port.0);
         return;
     }
@@ -49,8 +51,8 @@ pub(super) fn fill<'a>(slots: &mut Vec<u8>, groups: impl Iterator<Item = Group<'
     }
 }
 
-/// Every link that gets turns, once, with how many of 16 its rate is worth: neighbours alternate,
-/// each comes as often as it has links.
+/// Lists every link that gets slots once, with the number of slots out of 16 that its rate is
+/// worth. Neighbours alternate, each as often as it has links.
 fn in_turn<'a>(groups: impl Iterator<Item = Group<'a>>, fastest: u32) -> Vec<(u8, usize)> {
     let mut queue = Vec::new();
     for (number, group) in groups.enumerate() {
@@ -62,7 +64,7 @@ fn in_turn<'a>(groups: impl Iterator<Item = Group<'a>>, fastest: u32) -> Vec<(u8
         let moments = (0..count).map(|turn| Moment::of(turn, count));
         queue.extend(moments.zip(worth).map(|(moment, link)| {
             let turns = u64::from(link.weight) * TURNS / u64::from(fastest);
-            // At most 16.
+            // The number is at most 16.
             (moment, number, link.port.0, turns as usize)
         }));
     }
@@ -71,9 +73,9 @@ fn in_turn<'a>(groups: impl Iterator<Item = Group<'a>>, fastest: u32) -> Vec<(u8
     order.map(|(_, _, port, turns)| (port, turns)).collect()
 }
 
-/// Rounds of one order, in which slower links leave some of their turns to faster ones: switches
-/// with different slow links still agree on most destinations, so that few packets to neighbouring
-/// destinations meet further on.
+/// Writes several rounds of one order, in which slower links leave some of their slots to faster
+/// ones. Switches with different slow links still agree on most destinations, so that few packets
+/// to neighbouring destinations meet further on.
 fn rounds(slots: &mut Vec<u8>, order: &[(u8, usize)]) {
     let count = order.len();
     let total: usize = order.iter().map(|&(_, turns)| turns).sum();
@@ -83,7 +85,7 @@ fn rounds(slots: &mut Vec<u8>, order: &[(u8, usize)]) {
     let slowest = order.iter().map(|&(_, turns)| turns).min().unwrap_or(1);
     let enough = (LONGEST / count).max(total.div_ceil(count * slowest));
     let rounds = (total / exact).min(enough);
-    // By link: its turns in all rounds. What is left over goes to the faster links.
+    // For each link, its slots in all rounds. The remainder goes to the faster links.
     let shares = order
         .iter()
         .map(|&(_, turns)| rounds * count * turns / total);
@@ -94,7 +96,7 @@ fn rounds(slots: &mut Vec<u8>, order: &[(u8, usize)]) {
         let mut slower = 0;
         for (number, &(port, _)) in order.iter().enumerate() {
             if share[number] < rounds {
-                // Slow links leave out different rounds.
+                // Slow links skip different rounds.
                 let phase = slower * rounds / slow;
                 slower += 1;
                 let kept = |round: usize| (2 * (round + phase) + 1) * share[number] / (2 * rounds);
@@ -105,11 +107,11 @@ fn rounds(slots: &mut Vec<u8>, order: &[(u8, usize)]) {
             slots.push(port);
         }
     }
-    // A freed turn goes to the link that lacks most of its share.
+    // A freed slot goes to the link that lacks most of its share.
     let mut given = vec![0; count];
     for (done, &slot) in (1..).zip(&freed) {
         let fast = (0..count).filter(|&number| share[number] >= rounds);
-        // Far fewer than 2^63 turns.
+        // The number of slots is far below 2^63.
         let lacks = |number: usize| {
             ((share[number] - rounds) * done) as i64 - (given[number] * freed.len()) as i64
         };
@@ -124,7 +126,7 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The middle of turn `turn` of `count`, as a fraction of the round.
+/// The middle of slot `turn` of `count`, as a fraction of the round.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Moment {
     numerator: u64,
@@ -197,7 +199,7 @@ mod tests {
         let slots = turns(&[&[(1, 400)], &[(2, 100)]]);
         assert_eq!(slots.iter().filter(|&&port| port == 1).count(), 8);
         assert_eq!(slots.iter().filter(|&&port| port == 2).count(), 2);
-        // The slow link takes no longer for its turns than the fast one.
+        // The slow link takes no longer for its slots than the fast one.
         let slots = turns(&[&[(1, 400)], &[(2, 320)]]);
         assert_eq!(slots.iter().filter(|&&port| port == 1).count(), 8);
         assert_eq!(slots.iter().filter(|&&port| port == 2).count(), 6);
@@ -207,7 +209,7 @@ mod tests {
     fn slow_links_change_few_turns_of_the_order() {
         let rates = |slow: &[usize]| -> Vec<(u8, u32)> {
             let rate = |number| if slow.contains(&number) { 200 } else { 400 };
-            // Twelve ports.
+            // Each list has twelve ports.
             (0..12)
                 .map(|number| (number as u8 + 1, rate(number)))
                 .collect()
@@ -219,7 +221,7 @@ mod tests {
         let (one, other) = (of(&[0, 2, 4, 6, 8, 10]), of(&[1, 2, 5, 6, 9, 10]));
         assert_eq!((one.len(), other.len()), (36, 36));
         let same = one.iter().zip(&other).filter(|(one, other)| one == other);
-        // Of 36 turns, a third of those of six slow links go elsewhere in each.
+        // Of 36 slots, six slow links give away a third of theirs in each list.
         assert!(same.count() >= 36 - 2 * 6);
         for port in 1..=12 {
             let count = one.iter().filter(|&&other| other == port).count();

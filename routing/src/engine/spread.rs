@@ -1,14 +1,14 @@
-//! The numbers of destinations that closed-form balancing divides.
+//! The destination numbers that closed-form balancing divides.
 //!
-//! Destinations are numbered leaf by leaf, leaves that share a subtree next to each other, so that
-//! consecutive numbers taken modulo the number of ways up leave a switch on different ways. One
-//! level higher the same number is first divided by the number of ways below, so that the choices
-//! of two levels do not repeat each other (Gliksberg et al., "Dmodc", arXiv 2211.13101).
+//! Destinations are numbered leaf by leaf, with leaves that share a subtree adjacent, so that
+//! consecutive numbers modulo the number of uplinks leave a switch on different uplinks. One level
+//! higher the number is first divided by the number of uplinks below, so that the choices of two
+//! levels do not repeat each other (Gliksberg et al., "Dmodc", arXiv 2211.13101).
 
 use super::fabric_tree::Numbers;
 use crate::topology::{Destination, SwitchIdx, Topology};
 
-/// The LIDs of one destination that are routed apart: `count` from `base` on.
+/// The LIDs of one destination that are routed separately: `count` LIDs from `base` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) base: u16,
@@ -18,12 +18,12 @@ pub(super) struct Target {
 /// The destinations of one switch in the order of their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Column {
-    /// Hosts, numbered from `first_host` on.
+    /// The hosts, numbered from `first_host` on.
     pub(super) hosts: Vec<Target>,
     pub(super) first_host: u32,
-    /// The numbers of the hosts, where they do not follow each other.
+    /// The numbers of the hosts, if these are not consecutive; otherwise empty.
     pub(super) numbers: Vec<u32>,
-    /// Aggregation nodes, numbered apart so that the hosts' numbers have no gaps.
+    /// Aggregation nodes, numbered separately so that the hosts' numbers have no gaps.
     pub(super) others: Vec<Target>,
     pub(super) first_other: u32,
     /// The LIDs of the switch itself.
@@ -31,18 +31,19 @@ pub(super) struct Column {
     pub(super) first_own: u32,
 }
 
-/// The numbers of all destinations, and their divider at each switch.
+/// The numbers of all destinations, and the divider of each switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spread {
-    /// By switch.
+    /// The destinations of each switch.
     pub(super) columns: Vec<Column>,
-    /// By switch, at least 1.
+    /// The divider of each switch, at least 1.
     pub(super) dividers: Vec<u32>,
 }
 
 impl Spread {
-    /// Numbers for a tree in which `levels[s]` is the distance of switch `s` from the top. Hosts
-    /// with a number in `listed` have that one, and all others come after the highest of these.
+    /// Numbers the destinations of a tree in which `levels[s]` is the distance of switch `s` from
+    /// the top. Hosts in `listed` have their listed number, and all other hosts come after the
+    /// highest of these.
     pub(super) fn new(topology: &Topology, levels: &[u8], listed: &Numbers) -> Spread {
         let mut columns = number(topology, levels);
         if !listed.is_empty() {
@@ -86,8 +87,8 @@ fn number(topology: &Topology, levels: &[u8]) -> Vec<Column> {
     columns
 }
 
-/// Gives hosts the numbers of a list, and all others those after the highest of these, in the order
-/// that they have.
+/// Gives hosts the numbers of a list, and all other hosts the numbers after the highest of these,
+/// in their present order.
 fn list(topology: &Topology, listed: &Numbers, columns: &mut [Column]) {
     let highest = listed.values().copied().max().unwrap_or(0);
     for (switch, column) in topology.indices().zip(columns) {
@@ -108,7 +109,7 @@ fn target(destination: &Destination) -> Target {
     }
 }
 
-/// Every switch once, depth first from the top, so that the switches below one come together.
+/// All switches, depth first from the top, so that the switches below one are adjacent.
 fn subtree_by_subtree(topology: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
     let mut seen = vec![false; topology.switch_count()];
     let mut found = Vec::with_capacity(topology.switch_count());
@@ -133,7 +134,7 @@ fn subtree_by_subtree(topology: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
     found
 }
 
-/// By switch, at least 1: on how many ways a packet can have come up to it.
+/// For each switch, the number of ways on which a packet can have come up to it; at least 1.
 pub(super) fn dividers(topology: &Topology, levels: &[u8]) -> Vec<u32> {
     let mut dividers = vec![1u32; topology.switch_count()];
     for &switch in by_level(topology, levels).iter().rev() {

@@ -55,7 +55,7 @@ pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Generat
             }
         }
     }
-    // How many cables to other groups each group has so far.
+    // The number of cables to other groups that each group has so far.
     let mut dealt = vec![0u64; groups as usize];
     for one in 0..groups {
         for other in one + 1..groups {

@@ -2,16 +2,16 @@ use std::fmt;
 
 use crate::netlist::NetlistError;
 
-/// A specification describes no fabric.
+/// The error of a specification that describes no fabric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GenerateError {
     /// The specification.
     pub spec: String,
-    /// Where in it, in characters from 1; one past the end where something is missing.
+    /// The position in the text, in characters from 1; one past the end where something is missing.
     pub column: usize,
     /// The error there.
     pub reason: GenerateReason,
-    /// The correct form.
+    /// The expected form.
     pub expected: String,
 }
 
@@ -42,25 +42,25 @@ pub enum GenerateReason {
         /// The option given.
         key: String,
     },
-    /// An option for the second time.
+    /// An option is given twice.
     #[error("`{key}` is given twice")]
     RepeatedOption {
-        /// Which.
+        /// The repeated option.
         key: String,
     },
-    /// Something that must be given is not.
+    /// A required part is missing.
     #[error("{what} is missing")]
     Missing {
         /// The part that is missing.
         what: String,
     },
-    /// Text that cannot stand here.
+    /// A part of the text does not parse.
     #[error("`{text}` cannot be understood")]
     Syntax {
         /// The text given.
         text: String,
     },
-    /// A number out of its range.
+    /// A number is out of its range.
     #[error("{what} is {text}")]
     Range {
         /// The name of the number.
@@ -68,26 +68,26 @@ pub enum GenerateReason {
         /// The number given.
         text: String,
     },
-    /// More switches and host ports than a subnet has unicast LIDs.
+    /// The fabric needs more LIDs than a subnet has unicast LIDs.
     #[error("the fabric needs {lids} LIDs")]
     TooLarge {
-        /// One for each switch and each host port; `u64::MAX` stands for that and more.
+        /// One LID for each switch and each host port; `u64::MAX` stands for that number or more.
         lids: u64,
     },
-    /// A switch with more ports than can be numbered.
+    /// A switch has more ports than can be numbered.
     #[error("a switch needs {ports} ports")]
     Radix {
-        /// How many; `u64::MAX` stands for that and more.
+        /// The number of ports; `u64::MAX` stands for that number or more.
         ports: u64,
     },
-    /// More faults than there are parts.
+    /// More parts are to fail than there are.
     #[error("{wanted} {what} are to fail, and there are {count}")]
     TooManyFaults {
         /// The kind of parts that should fail.
         what: &'static str,
-        /// How many.
+        /// The number of parts that should fail.
         wanted: usize,
-        /// How many there are.
+        /// The number of parts in the fabric.
         count: usize,
     },
     /// The parts do not fit together.

@@ -12,14 +12,14 @@ use crate::netlist::{Cable, LinkSpeed, LinkWidth, MAX_PORTS, Netlist, Node, Node
 const SWITCH_GUIDS: u64 = 0x1070_fd03_0000_0000;
 /// An OUI that NVIDIA's adapters carry.
 const ADAPTER_GUIDS: u64 = 0xe09d_7303_0000_0000;
-/// How far apart the GUIDs of two switches are: each has a block for its inner devices.
+/// The distance between the GUIDs of two switches: each has a block for its inner devices.
 const SWITCH_STRIDE: u64 = 0x40;
-/// How far apart the GUIDs of two adapters are.
+/// The distance between the GUIDs of two adapters.
 const ADAPTER_STRIDE: u64 = 8;
-/// Mellanox, now NVIDIA, as the vendor of a node.
+/// The vendor of every node: Mellanox, now NVIDIA.
 const VENDOR: u32 = 0x2c9;
 
-/// The models that run at a speed: switch name, switch device, adapter device.
+/// The models that support a speed: switch name, switch device ID, adapter device ID.
 const fn models(speed: LinkSpeed) -> (&'static str, u16, u16) {
     match speed {
         LinkSpeed::Sdr | LinkSpeed::Ddr | LinkSpeed::Qdr => ("IS5030", 0xbd36, 0x673c),
@@ -31,7 +31,7 @@ const fn models(speed: LinkSpeed) -> (&'static str, u16, u16) {
     }
 }
 
-/// Nodes and cables so far.
+/// The nodes and cables built so far.
 pub(super) struct Fabric {
     nodes: Vec<Node>,
     cables: Vec<Cable>,
@@ -41,10 +41,10 @@ pub(super) struct Fabric {
 }
 
 impl Fabric {
-    /// An empty fabric with room for so many switches and host ports.
+    /// Creates an empty fabric with room for the given numbers of switches and host ports.
     ///
-    /// Numbers that no machine holds must be refused before anything is built: saturated
-    /// arithmetic may have made them.
+    /// Numbers too large for memory must be refused before anything is built; saturated arithmetic
+    /// may have produced them.
     pub(super) fn with_room(
         spec: &Spec<'_>,
         speed: LinkSpeed,
@@ -73,7 +73,7 @@ impl Fabric {
         })
     }
 
-    /// Add a switch, named like `leaf-07`, and give its index.
+    /// Adds a switch, named like `leaf-07`, and returns its index.
     pub(super) fn switch(&mut self, name: &str, num_ports: u64) -> usize {
         let (model, device_id, _) = models(self.speed);
         let guid = Guid(SWITCH_GUIDS + (self.switches + 1) * SWITCH_STRIDE);
@@ -85,14 +85,14 @@ impl Fabric {
             vendor_id: VENDOR,
             device_id,
             description: format!("MF0;{name}:{model}/U1").into_bytes(),
-            // `with_room` has checked the largest.
+            // `with_room` has checked the largest switch.
             num_ports: num_ports.clamp(1, u64::from(MAX_PORTS)) as u8,
             enhanced_port0: true,
             ports: end_port(PortNum::ZERO, guid),
         })
     }
 
-    /// Add a host's adapter, named like `host-007 mlx5_0`, and plug its cable into a switch.
+    /// Adds a host's adapter, named like `host-007 mlx5_0`, with a cable to a switch.
     pub(super) fn adapter(&mut self, host: &str, adapter: u64, switch: usize, port: u64) {
         let (_, _, device_id) = models(self.speed);
         let guid = Guid(ADAPTER_GUIDS + (self.adapters + 1) * ADAPTER_STRIDE);
@@ -111,7 +111,7 @@ impl Fabric {
         self.cable((switch, port), (index, 1));
     }
 
-    /// Connect two ports.
+    /// Connects two ports.
     pub(super) fn cable(&mut self, a: (usize, u64), b: (usize, u64)) {
         // Ports are below `with_room`'s largest; `Netlist::new` refuses others.
         let end = |(node, port): (usize, u64)| (node, PortNum(port.min(255) as u8));
@@ -123,7 +123,7 @@ impl Fabric {
         });
     }
 
-    /// A finished fabric, to be changed.
+    /// Reopens a finished fabric for changes.
     pub(super) fn from_netlist(netlist: Netlist, speed: LinkSpeed) -> Fabric {
         let (nodes, cables) = netlist.into_parts();
         let last = |base: u64, stride: u64| {
@@ -141,8 +141,7 @@ impl Fabric {
         }
     }
 
-    /// Add a host's adapter at the lowest port of a switch without a cable; the switch grows where
-    /// it has none.
+    /// Adds a host's adapter at the lowest free port of a switch; the switch grows if it has none.
     pub(super) fn adapter_at_free_port(
         &mut self,
         host: &str,
@@ -176,7 +175,7 @@ impl Fabric {
     }
 }
 
-/// The fabric of these parts.
+/// Builds the fabric from these parts.
 pub(super) fn finish(
     nodes: Vec<Node>,
     cables: Vec<Cable>,
@@ -188,7 +187,7 @@ pub(super) fn finish(
     })
 }
 
-/// Removes the nodes that are `gone`, by index, with their cables.
+/// Removes the nodes whose flag in `gone` is set, with their cables.
 pub(super) fn remove(gone: &[bool], nodes: &mut Vec<Node>, cables: &mut Vec<Cable>) {
     let mut new_index = Vec::with_capacity(nodes.len());
     let mut kept = 0;

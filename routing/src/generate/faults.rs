@@ -4,15 +4,15 @@ use super::spec::Spec;
 use super::{GenerateError, GenerateReason};
 use crate::netlist::{Netlist, NodeKind};
 
-/// How many cables fail.
+/// The number of cables that fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Links {
     Count(usize),
-    /// Of all cables between switches, in thousandths of a percent: 0 to 100,000.
+    /// A share of all cables between switches, in thousandths of a percent: 0 to 100,000.
     PercentThousandths(u64),
 }
 
-/// The parts that fail, each with its place in the specification.
+/// The parts that fail, each with the position of its option in the specification.
 pub(super) struct Faults {
     pub(super) links: (usize, Links),
     pub(super) switches: (usize, usize),
@@ -20,10 +20,10 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// The fabric without its failed parts.
+    /// Removes the failed parts from a fabric.
     ///
-    /// Switches go first, with their cables; percentages are of the cables that are left.
-    /// Ports keep their numbers and hosts stay, also without a cable.
+    /// Switches are removed first, with their cables; percentages apply to the remaining cables.
+    /// Ports keep their numbers, and hosts stay even without a cable.
     pub(super) fn apply(self, whole: Netlist, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
         let mut rng = Rng::new(self.seed);
         let (mut nodes, mut cables) = whole.into_parts();
@@ -48,7 +48,7 @@ impl Faults {
         let (at, links) = self.links;
         let wanted = match links {
             Links::Count(count) => count,
-            // At least one: faults in a small fabric should not round to none.
+            // At least one cable fails: in a small fabric the share should not round to zero.
             Links::PercentThousandths(part) => {
                 (between_switches.len() as u64 * part).div_ceil(100_000) as usize
             }

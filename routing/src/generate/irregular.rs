@@ -1,5 +1,5 @@
-//! Irregularities of real sites: hosts on spines, leaves with fewer hosts than others, cables slower
-//! than others.
+//! Irregularities of real sites: hosts on spines, leaves with fewer hosts than others, and slower
+//! cables.
 
 use std::collections::BTreeSet;
 
@@ -11,16 +11,17 @@ use super::spec::Spec;
 use super::{GenerateError, GenerateReason};
 use crate::netlist::{Cable, LinkSpeed, LinkWidth, MAX_PORTS, Netlist, NodeKind};
 
-/// The keys of the options, which every generator takes.
+/// The keys of these options, which every generator accepts.
 pub(super) const KEYS: [&str; 5] = ["hosts-on-spines", "management", "uneven", "slow", "narrow"];
 
 /// The irregularities of a site.
 pub(super) struct Irregular {
-    /// Hosts at each of so many spines, and the place of the option in the specification.
+    /// The number of hosts at each spine, the number of such spines, and the position of the option
+    /// in the specification.
     storage: Option<(u64, u64, usize)>,
-    /// One host at each of so many spines.
+    /// The number of spines with one management host each, and the position of the option.
     management: Option<(u64, usize)>,
-    /// The largest share of its hosts that a leaf lacks, in percent.
+    /// The maximum share of its hosts that a leaf lacks, in percent.
     uneven: Option<u64>,
     /// The share of cables between switches at the next lower speed, in percent.
     slow: Option<u64>,
@@ -40,7 +41,7 @@ impl Irregular {
         })
     }
 
-    /// The fabric with these irregularities.
+    /// Applies these irregularities to a fabric.
     pub(super) fn apply(
         self,
         regular: Netlist,
@@ -56,8 +57,8 @@ impl Irregular {
         Ok(netlist)
     }
 
-    /// The fabric with its hosts in irregular places. Spines are the switches without hosts next to a switch
-    /// with hosts; of all of them, every so many-th one gets hosts.
+    /// Adds the hosts at irregular places. Spines are the switches without hosts next to a switch
+    /// with hosts; every n-th spine gets hosts.
     fn populated(
         self,
         regular: Netlist,
@@ -95,7 +96,7 @@ impl Irregular {
     }
 }
 
-/// The same with fewer hosts at the leaves, each without up to `percent` of them.
+/// Removes up to `percent` of the hosts of each leaf.
 fn uneven(regular: Netlist, percent: u64, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
     let mut gone = vec![false; regular.nodes().len()];
     for (number, leaf) in leaves(&regular).into_iter().enumerate() {
@@ -111,12 +112,12 @@ fn uneven(regular: Netlist, percent: u64, spec: &Spec<'_>) -> Result<Netlist, Ge
     fabric::finish(nodes, cables, spec)
 }
 
-/// How a cable is slower than the others.
+/// The way in which a cable is slower than the others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    /// It runs at the next lower speed, as one of an older generation does.
+    /// The cable runs at the next lower speed, as one of an older generation does.
     Slow,
-    /// It has one lane, as after three have failed.
+    /// The cable has one lane, as after three have failed.
     Narrow,
 }
 
@@ -129,7 +130,7 @@ impl Fault {
     }
 }
 
-/// The speed of the generation before; that of the first one itself.
+/// The speed of the previous generation; the first generation stays.
 fn next_lower(speed: LinkSpeed) -> LinkSpeed {
     match speed {
         LinkSpeed::Sdr | LinkSpeed::Ddr => LinkSpeed::Sdr,
@@ -142,7 +143,7 @@ fn next_lower(speed: LinkSpeed) -> LinkSpeed {
     }
 }
 
-/// The same with a share of the cables between switches slower.
+/// Makes a share of the cables between switches slower.
 fn degraded(
     netlist: Netlist,
     percent: u64,

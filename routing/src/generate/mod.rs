@@ -1,4 +1,4 @@
-//! Fabrics from a line of text: published topologies as parameterised generators.
+//! Generates fabrics from a line of text: published topologies as parameterised generators.
 //!
 //! A specification is a name, its parameters, options and faults:
 //!
@@ -47,14 +47,14 @@ use fabric::Fabric;
 use irregular::Irregular;
 use spec::Spec;
 
-/// A generator, for a command line's help.
+/// The description of a generator, for a command line's help.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpecHelp {
-    /// The name a specification starts with.
+    /// The name with which a specification starts.
     pub name: &'static str,
     /// The form of a specification; parts in brackets may be left out.
     pub synopsis: &'static str,
-    /// The fabric that it makes, in one line.
+    /// The generated fabric, in one line.
     pub help: &'static str,
     /// A specification to try.
     pub example: &'static str,
@@ -141,12 +141,12 @@ const GENERATORS: [Generator; 7] = [
     },
 ];
 
-/// The generators there are, in the order in which help should list them.
+/// All generators, in the order in which help should list them.
 pub fn specs() -> impl Iterator<Item = SpecHelp> {
     GENERATORS.iter().map(|generator| generator.help)
 }
 
-/// The fabric that a specification describes.
+/// Generates the fabric that a specification describes.
 ///
 /// ```
 /// use rsm_routing::generate::generate;
@@ -189,8 +189,8 @@ pub fn generate(text: &str) -> Result<Netlist, GenerateError> {
     }
 }
 
-/// A fabric without the parts that fail by `text`, such as `links=1%,switches=2,seed=7`: the text
-/// after `faults=` in a specification.
+/// Removes from a fabric the parts that fail by `text`, such as `links=1%,switches=2,seed=7`: the
+/// text after `faults=` in a specification.
 ///
 /// ```
 /// use rsm_routing::generate::{fail, generate};

@@ -6,13 +6,13 @@ use super::rng::Rng;
 use super::spec::Spec;
 use crate::netlist::{LinkSpeed, MAX_NODES, MAX_PORTS};
 
-/// A random tree first, so that everything is connected; the ports that are left are paired at
-/// random. Two switches may get several cables; a cable from a switch to itself is left out, so
-/// that few ports stay empty.
+/// Builds a random tree first, so that all switches are connected, and then pairs the remaining
+/// ports at random. Two switches may get several cables; a cable from a switch to itself is left
+/// out, so that few ports stay empty.
 pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     spec.only(&["switches", "degree", "hosts", "seed"])?;
     let count = spec.required("switches", 1..=MAX_NODES as u64)?;
-    // A tree of more than two switches needs some with two cables.
+    // A tree of more than two switches needs some switches with two cables.
     let least = count.saturating_sub(1).min(2);
     let degree = spec.required("degree", least..=u64::from(MAX_PORTS))?;
     let hosts = spec.number("hosts", 0..=u64::from(MAX_PORTS))?.unwrap_or(1);
@@ -33,7 +33,7 @@ pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Generat
         });
         fabric.cable(a, b);
     };
-    // Switches in the tree, as often as they have free ports.
+    // The switches in the tree, each as often as it has free ports.
     let mut free = vec![0; degree as usize];
     for new in 1..switches.len() {
         let index = rng.below(free.len());

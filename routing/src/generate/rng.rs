@@ -1,13 +1,14 @@
-//! Random numbers that fabrics are made by.
+//! Random numbers from which fabrics are generated.
 
-/// A small deterministic generator (SplitMix64): the same numbers on every machine, for ever.
+/// A small deterministic generator (SplitMix64): the same numbers on every machine and in every
+/// version.
 ///
-/// Fabrics are named by their seeds in tests and reports, so that this must not change with a
-/// dependency's version.
+/// Tests and reports name fabrics by their seeds, so the numbers must not change with the version
+/// of a dependency.
 pub struct Rng(u64);
 
 impl Rng {
-    /// The sequence that is named by `seed`.
+    /// Starts the sequence of `seed`.
     pub fn new(seed: u64) -> Self {
         Rng(seed)
     }
@@ -20,20 +21,22 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is not 0. Bounds are far below 2^64: the bias is nothing.
+    /// A number below `bound`, which must not be 0. Bounds are far below 2^64, so the bias is
+    /// negligible.
     pub fn below(&mut self, bound: usize) -> usize {
         let wide = u128::from(self.next()) * bound as u128;
         (wide >> 64) as usize
     }
 
-    /// Brings `items` into an order that is as likely as any other.
+    /// Shuffles `items`; all orders are equally likely.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for index in (1..items.len()).rev() {
             items.swap(index, self.below(index + 1));
         }
     }
 
-    /// `count` different numbers below `bound`, ascending; all of them if there are no more.
+    /// Draws `count` different numbers below `bound`, in ascending order; all of them if there are
+    /// no more.
     pub fn sample(&mut self, count: usize, bound: usize) -> Vec<usize> {
         let mut all: Vec<usize> = (0..bound).collect();
         let count = count.min(bound);

@@ -1,4 +1,4 @@
-//! Reading a specification.
+//! Parses specifications.
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +11,7 @@ use crate::netlist::LinkSpeed;
 #[derive(Clone, Copy)]
 pub(super) struct Item<'a> {
     pub(super) text: &'a str,
-    /// Where it starts, in bytes.
+    /// The position of its first byte.
     pub(super) at: usize,
 }
 
@@ -37,7 +37,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// A specification, taken apart: `name:positional,key=value,faults=…`.
+/// A parsed specification: `name:positional,key=value,faults=…`.
 pub(super) struct Spec<'a> {
     text: &'a str,
     name: &'a str,
@@ -84,7 +84,7 @@ impl<'a> Spec<'a> {
                 continue;
             };
             if key.text == "faults" {
-                // Everything after it is about faults, with a seed of their own.
+                // The rest of the text is about faults, with a seed of their own.
                 spec.faults = Some(Item {
                     text: &text[value.at..],
                     at: value.at,
@@ -102,7 +102,7 @@ impl<'a> Spec<'a> {
         Ok(spec)
     }
 
-    /// The text after `faults=`, without a generator.
+    /// Parses the text after `faults=`, without a generator.
     pub(super) fn of_faults(text: &'a str) -> Self {
         Spec {
             text,
@@ -117,7 +117,7 @@ impl<'a> Spec<'a> {
         self.name
     }
 
-    /// An error at a place in bytes.
+    /// An error at a byte position.
     pub(super) fn error(
         &self,
         at: usize,
@@ -142,7 +142,7 @@ impl<'a> Spec<'a> {
         self.error(self.name.len() + 1, reason, expected)
     }
 
-    /// Check that there are no other options than these, and no positional parameter.
+    /// Checks that no options other than `keys` are given, and no positional parameter.
     pub(super) fn only(&self, keys: &[&str]) -> Result<(), GenerateError> {
         if let Some(item) = self.positional {
             let reason = GenerateReason::Syntax {
@@ -153,7 +153,7 @@ impl<'a> Spec<'a> {
         self.only_options(keys)
     }
 
-    /// Check that there are no other options than these, and take the positional parameter.
+    /// Checks that no options other than `keys` are given, and returns the positional parameter.
     pub(super) fn positional(
         &self,
         what: &'static str,
@@ -193,7 +193,7 @@ impl<'a> Spec<'a> {
             .map(|(_, value)| *value)
     }
 
-    /// The number of an option, if it is given.
+    /// The number of an option, or `None` if it is not given.
     pub(super) fn number(
         &self,
         key: &str,
@@ -204,7 +204,7 @@ impl<'a> Spec<'a> {
             .transpose()
     }
 
-    /// The number of an option with its place, if it is given.
+    /// The number of an option with its position, or `None` if it is not given.
     pub(super) fn number_at(
         &self,
         key: &str,
@@ -214,7 +214,7 @@ impl<'a> Spec<'a> {
         Ok(number.zip(self.option(key).map(|item| item.at)))
     }
 
-    /// The two numbers of an option like `5x2` with its place, if it is given.
+    /// The two numbers of an option such as `5x2` with its position, or `None` if it is not given.
     pub(super) fn product(
         &self,
         key: &str,
@@ -233,7 +233,7 @@ impl<'a> Spec<'a> {
         Ok(Some((one, self.in_range(other, key, second)?, item.at)))
     }
 
-    /// The number of an option that has to be given.
+    /// The number of an option that is required.
     pub(super) fn required(
         &self,
         key: &str,
@@ -247,7 +247,7 @@ impl<'a> Spec<'a> {
         })
     }
 
-    /// A number in a range.
+    /// Parses a number within a range.
     pub(super) fn in_range(
         &self,
         item: Item<'_>,
@@ -269,7 +269,7 @@ impl<'a> Spec<'a> {
         Err(self.error(item.at, reason, text_of(&range)))
     }
 
-    /// The speed option.
+    /// The speed option, or `None` if it is not given.
     pub(super) fn speed(&self) -> Result<Option<LinkSpeed>, GenerateError> {
         let Some(item) = self.option("speed") else {
             return Ok(None);
@@ -281,7 +281,7 @@ impl<'a> Spec<'a> {
         })
     }
 
-    /// The parts that should fail.
+    /// The parts that should fail, or `None` without faults.
     pub(super) fn faults(&self) -> Result<Option<Faults>, GenerateError> {
         const EXPECTED: &str = "`links:3`, `links:1%`, `switches:2` or `seed=7`";
         const COUNT: RangeInclusive<u64> = 0..=u32::MAX as u64;
@@ -348,7 +348,7 @@ impl<'a> Spec<'a> {
     }
 }
 
-/// A decimal number without sign; one beyond 64 bits becomes the largest.
+/// Parses a decimal number without sign; one beyond 64 bits becomes the largest.
 fn digits(text: &str) -> Option<u64> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -360,7 +360,7 @@ fn text_of(range: &RangeInclusive<u64>) -> String {
     format!("{} to {}", range.start(), range.end())
 }
 
-/// Whether every generator takes the option.
+/// Whether every generator accepts the option.
 fn is_common(key: &str) -> bool {
     key == "speed" || irregular::KEYS.contains(&key)
 }

@@ -24,11 +24,13 @@ const MAX_UNITS: u64 = 64;
 const HOSTS: u64 = 32;
 const RAILS: u64 = 8;
 const RADIX: u64 = 64;
-/// A leaf's cables to spines, a spine's to cores: half of the ports, for full bisection.
+/// The number of a leaf's cables to spines, and of a spine's cables to cores: half of the ports,
+/// for full bisection.
 const UP: u64 = RADIX / 2;
-/// The most units whose leaves fit under spines of 64 ports.
+/// The maximum number of units whose leaves fit under spines of 64 ports.
 const MAX_TWO_LEVEL_UNITS: u64 = RADIX / RAILS;
-/// The most units with rail groups of four: their spines reach every core of the plane.
+/// The maximum number of units with rail groups of four: their spines reach every core of the
+/// plane.
 const MAX_SMALL_GROUP_UNITS: u64 = 32;
 
 pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
@@ -57,7 +59,7 @@ pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Generat
     for unit in 0..units {
         for rail in 0..RAILS {
             let leaf = leaves[(unit * RAILS + rail) as usize];
-            // The spines of this leaf's group, and the leaf's place in it.
+            // The spines of this leaf's group, and the leaf's index in it.
             let (first, place) = if shape.cores == 0 {
                 (0, unit * RAILS + rail)
             } else {
@@ -98,9 +100,9 @@ pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Generat
 struct Shape {
     leaves: u64,
     spines: u64,
-    /// 0 with two levels.
+    /// The number of core switches; 0 with two levels.
     cores: u64,
-    /// How many spines a leaf is connected to.
+    /// The number of spines to which a leaf is connected.
     group: u64,
 }
 
@@ -108,7 +110,8 @@ impl Shape {
     fn new(units: u64) -> Shape {
         let leaves = units * RAILS;
         if units <= MAX_TWO_LEVEL_UNITS {
-            // As many as there are uplinks for, but so that a leaf's 32 divide among them.
+            // As many spines as there are uplinks for, rounded so that a leaf's 32 uplinks divide
+            // among them.
             let spines = (leaves * UP).div_ceil(RADIX).next_power_of_two();
             return Shape {
                 leaves,

@@ -1,11 +1,12 @@
-//! Tori, and rings, which are tori of one dimension.
+//! Generates tori, and rings, which are tori of one dimension.
 
 use super::fabric::{Fabric, host_name};
 use super::spec::{Item, Spec};
 use super::{GenerateError, GenerateReason};
 use crate::netlist::{LinkSpeed, MAX_NODES, MAX_PORTS};
 
-/// The most dimensions: beyond them even the smallest torus of a useful size has too many LIDs.
+/// The maximum number of dimensions: beyond it even the smallest torus of a useful size has too
+/// many LIDs.
 const MAX_DIMENSIONS: usize = 6;
 
 pub(super) fn build_torus(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
@@ -30,9 +31,9 @@ pub(super) fn build_ring(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Ge
     build(spec, speed, &[size], "ring")
 }
 
-/// Switches in rows of `sizes`. Port `2d+1` leads to the next one in dimension `d`, `2d+2` to the
-/// previous one; hosts follow. In a dimension of two, next and previous are one neighbour with one
-/// cable.
+/// Builds rows of `sizes` switches. Port `2d+1` leads to the next switch in dimension `d`, port
+/// `2d+2` to the previous one; host ports follow. In a dimension of two, next and previous are one
+/// neighbour with one cable.
 fn build(
     spec: &Spec<'_>,
     speed: LinkSpeed,

@@ -1,4 +1,4 @@
-//! Fat trees.
+//! Generates fat trees.
 //!
 //! PGFT(h; m₁…m_h; w₁…w_h; p₁…p_h), a parallel-ports generalised fat tree, has hosts at level 0
 //! and switches at levels 1 to h. A node of level `l` has `m_l` children and `p_l` cables to each
@@ -11,10 +11,11 @@ use super::spec::{Item, Spec};
 use super::{GenerateError, GenerateReason};
 use crate::netlist::{LinkSpeed, MAX_PORTS};
 
-/// The most levels. Even of 2 children each, more do not fit a subnet's LIDs.
+/// The maximum number of levels: with more, even trees of 2 children per node do not fit a subnet's
+/// LIDs.
 const MAX_LEVELS: u64 = 16;
 
-/// m, w and p of one level, as in the module's documentation.
+/// The m, w and p of one level, as in the module's documentation.
 #[derive(Clone, Copy)]
 struct Level {
     children: u64,
@@ -77,7 +78,7 @@ pub(super) fn build_fat_tree(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric
     }
     let levels: Vec<Level> = (1..=height)
         .map(|level| Level {
-            // The top has no parents, and twice as many children.
+            // Top switches have no parents, and twice as many children.
             children: if level == height { radix } else { radix / 2 },
             parents: if level == 1 { 1 } else { radix / 2 },
             parallel: 1,
@@ -86,7 +87,7 @@ pub(super) fn build_fat_tree(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric
     build(spec, speed, &levels)
 }
 
-/// How many nodes there are at a level, 0 being hosts.
+/// The number of nodes at a level; level 0 holds the hosts.
 fn nodes_at(levels: &[Level], level: usize) -> u64 {
     let (below, above) = levels.split_at(level);
     let subtrees = above.iter().map(|level| level.children);
@@ -94,7 +95,8 @@ fn nodes_at(levels: &[Level], level: usize) -> u64 {
     subtrees.chain(roots).fold(1, u64::saturating_mul)
 }
 
-/// Ports towards children and ports towards parents of a switch at a level, from 1.
+/// The first port towards a child and the first port towards a parent, counted from 1, of a switch
+/// at a level.
 fn ports_at(levels: &[Level], level: usize) -> (u64, u64) {
     let down = levels[level - 1].children * levels[level - 1].parallel;
     let up = levels
@@ -118,7 +120,7 @@ fn build(spec: &Spec<'_>, speed: LinkSpeed, levels: &[Level]) -> Result<Fabric, 
     let host_ports = hosts.saturating_mul(adapters);
     let mut fabric = Fabric::with_room(spec, speed, switches, host_ports, largest)?;
 
-    // A node's number at its level is subtree * roots + place.
+    // A node's index at its level is subtree * roots + place.
     let mut below: Vec<usize> = Vec::new();
     let mut leaves: Vec<usize> = Vec::new();
     let mut roots_below = 1;
@@ -139,7 +141,7 @@ fn build(spec: &Spec<'_>, speed: LinkSpeed, levels: &[Level]) -> Result<Fabric, 
             let (child_down, _) = ports_at(levels, level - 1);
             for (index, &parent) in (0u64..).zip(&nodes) {
                 let (subtree, place) = (index / roots, index % roots);
-                // The highest digit of the place is the one that the child does not have.
+                // The child lacks the highest digit of the place.
                 let (digit, child_place) = (place / roots_below, place % roots_below);
                 for child in 0..shape.children {
                     let child_subtree = subtree * shape.children + child;

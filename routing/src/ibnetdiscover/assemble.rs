@@ -1,4 +1,4 @@
-//! From lines to nodes and links.
+//! Builds nodes and links from lines.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,15 +8,15 @@ use super::line::{Address, Attribute, Attributes, Header, Part, Peer, PortLine, 
 use super::{Fault, LeftOut, ParseReason, Strictness, Warning, WarningKind, check_node_count};
 use crate::netlist::{CableEnd, MAX_DESCRIPTION, NetlistError, Node, NodeKind, PortSpec};
 
-/// Attributes since the last header, of the node that follows.
+/// The attributes read since the last header, which belong to the next node.
 #[derive(Default)]
 struct Pending {
     attributes: Attributes,
-    /// The first of their lines.
+    /// The line number of the first of these attributes.
     line: Option<usize>,
 }
 
-/// A port line, still without its other end.
+/// A port line whose other end is not resolved yet.
 pub(super) struct Link {
     pub(super) line: usize,
     pub(super) peer: Peer,
@@ -30,11 +30,11 @@ pub(super) struct Link {
 pub(super) struct Assembly {
     strictness: Strictness,
     pending: Pending,
-    /// The node that port lines belong to.
+    /// The index of the node to which the next port lines belong.
     current: Option<usize>,
-    /// The warning that names the port lines without a node.
+    /// The index of the warning about port lines without a node.
     orphans: Option<usize>,
-    /// The warning about GUIDs of system images in place of nodes' GUIDs.
+    /// The index of the warning about system image GUIDs in place of node GUIDs.
     system_images: Option<usize>,
     pub(super) nodes: Vec<Node>,
     /// The line of each node's header.
@@ -79,7 +79,7 @@ impl Assembly {
     }
 
     pub(super) fn attribute(&mut self, attribute: Attribute, line: usize) {
-        // A second value is that of another node, and the header between them is lost.
+        // A second value belongs to another node; the header between the two is missing.
         if self.pending.attributes.has(&attribute) {
             self.drop_pending();
         }
@@ -88,13 +88,13 @@ impl Assembly {
         self.pending.attributes.set(attribute);
     }
 
-    /// The port lines that follow belong to no node, until the next header.
+    /// Ends the current node: port lines belong to no node until the next header.
     pub(super) fn end_record(&mut self) {
         self.current = None;
         self.orphans = None;
     }
 
-    /// Forget attributes that no header follows.
+    /// Drops attributes that no header follows, with a warning.
     pub(super) fn drop_pending(&mut self) {
         if let Some(line) = std::mem::take(&mut self.pending).line {
             self.warn(line, WarningKind::NoNode);
@@ -231,7 +231,8 @@ impl Assembly {
         let mut peer_lid = port.peer_lid;
         if self.nodes[end.0].kind != NodeKind::Switch {
             self.state(end, (port.own.guid, port.own.lid, port.own.lmc), line);
-            // A line without a description has one LID, its own, read for both ends.
+            // A line without a description has one LID, the port's own, which was read for both
+            // ends.
             peer_lid = peer_lid.filter(|lid| *lid != port.own.lid);
         }
         self.links.insert(
@@ -274,7 +275,7 @@ impl Assembly {
         Ok((index, number.map_err(|reason| (line, reason))?))
     }
 
-    /// Record the statement about an end port, unless it is empty.
+    /// Records what a line states about an end port, unless it states nothing.
     pub(super) fn state(
         &mut self,
         end: CableEnd,
@@ -301,7 +302,7 @@ impl Assembly {
         }
     }
 
-    /// The line that states the address of an end port, or else its node.
+    /// The line that states the address of an end port, else the line of its node.
     pub(super) fn address_line(&self, end: CableEnd) -> usize {
         let stated = self.address_lines.get(&end);
         *stated.unwrap_or(&self.node_lines[end.0])
@@ -311,8 +312,8 @@ impl Assembly {
         self.warnings.push(Warning { line, kind });
     }
 
-    /// Note that a line could not be read. In a strict reading, and where the rest is of no use,
-    /// that is the error of the file.
+    /// Records that a line could not be read. In a strict reading, or if the rest is of no use,
+    /// this becomes the error of the file.
     pub(super) fn refuse_line(&mut self, (line, reason): Fault, part: Part) -> Result<(), Fault> {
         let is_orphan = reason == ParseReason::NoHeader;
         let of_orphans = self.orphans.filter(|_| is_orphan || self.current.is_none());
@@ -353,7 +354,7 @@ impl Assembly {
             })
     }
 
-    /// Leave out a part of the fabric, or refuse the file for it.
+    /// Leaves out a part of the fabric, or refuses the file because of it.
     pub(super) fn refuse_part(
         &mut self,
         line: usize,

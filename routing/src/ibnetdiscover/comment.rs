@@ -11,12 +11,12 @@ use crate::netlist::{LinkRate, LinkWidth};
 #[derive(Default)]
 pub(super) struct Comment<'a> {
     pub(super) before: &'a [u8],
-    /// None where there are no quotes; all of the comment is `before` and `after` then.
+    /// The description; `None` without quotes, where `before` and `after` hold the whole comment.
     pub(super) description: Option<Vec<u8>>,
     pub(super) after: &'a [u8],
 }
 
-/// The comment at the cursor, which reaches to the end of the line.
+/// Reads the comment at the cursor, up to the end of the line.
 pub(super) fn comment<'a>(cursor: &mut Cursor<'a>) -> Result<Comment<'a>, ParseReason> {
     cursor.skip_blanks();
     let mut text = cursor.rest();
@@ -54,13 +54,13 @@ pub(super) fn comment<'a>(cursor: &mut Cursor<'a>) -> Result<Comment<'a>, ParseR
     })
 }
 
-/// The words of a text, which blanks separate.
+/// The words of a text, separated by blanks.
 pub(super) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty())
 }
 
-/// The first word that is a rate, `4xHDR`.
+/// The first word that is a rate, such as `4xHDR`; `None` without one.
 ///
 /// # Errors
 /// [`ParseReason::Syntax`] for a word such as `4xFOO`, before any rate. ibnetdiscover prints
@@ -82,13 +82,13 @@ pub(super) fn rate(text: &[u8]) -> Result<Option<LinkRate>, ParseReason> {
     Ok(None)
 }
 
-/// The part of a word after a link width; `None` if the word has not the form of a rate.
+/// The part of a word after a link width; `None` if the word does not have the form of a rate.
 fn speed(word: &[u8]) -> Option<&[u8]> {
     let mut widths = LinkWidth::ALL.iter().map(ToString::to_string);
     widths.find_map(|width| word.strip_prefix(width.as_bytes()))
 }
 
-/// The numbers after the words `lid` and `lmc`. A port without a LID has the word alone.
+/// The numbers after the words `lid` and `lmc`. The word stands alone where a port has no LID.
 pub(super) fn address(text: &[u8]) -> Result<(Option<Lid>, Lmc), ParseReason> {
     let lid = number_after(text, b"lid", "a LID after the word `lid`")?
         .map(|lid| u16::try_from(lid).map_err(|_| ParseReason::Lid { lid }))
@@ -119,7 +119,7 @@ fn number_after(
     }
     let mut cursor = Cursor::new(word);
     let number = cursor.number(expected)?;
-    // The `4` of a rate that cannot be read is no number.
+    // The `4` of an unreadable rate is not a number.
     if cursor.rest().first().is_some_and(u8::is_ascii_alphabetic) {
         return Err(ParseReason::Syntax {
             found: quote(word),

@@ -1,4 +1,4 @@
-//! From links, each stated by one or both of its ends, to cables.
+//! Builds cables from links, each stated by one or both of its ends.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ use crate::netlist::{
     Cable, CableEnd, LinkRate, LinkSpeed, LinkWidth, Netlist, NetlistError, NodeKind,
 };
 
-/// The rate of a link without one: every port supports it.
+/// The assumed rate of a link without a stated one: every port supports it.
 const SLOWEST: LinkRate = LinkRate {
     width: LinkWidth::X4,
     speed: LinkSpeed::Sdr,
 };
 
-/// The other end of a link.
+/// The other end of a link, as far as the file states it.
 enum Across<'a> {
-    /// Its node is not in the file.
+    /// The node at the other end is not in the file.
     Unknown,
-    /// The other end states the link, too.
+    /// The other end states the link as well.
     Stated(CableEnd, &'a Link),
     /// The other end does not mention the link.
     Unstated(CableEnd),
@@ -45,7 +45,7 @@ impl Assembly {
     fn connect(&mut self) -> Result<Vec<Cable>, Fault> {
         let links = std::mem::take(&mut self.links);
         let mut cables = Vec::with_capacity(links.len() / 2 + 1);
-        // Ports that only their other end mentions, and the line.
+        // Ports that only their other end mentions, each with the line that does.
         let mut claimed: HashMap<CableEnd, usize> = HashMap::new();
         for (&end, link) in &links {
             let across = self.across(end, link, |there| {
@@ -80,8 +80,8 @@ impl Assembly {
         Ok(cables)
     }
 
-    /// The other end of a link. `stated` has the link that an end states, or else the line of the
-    /// first link that ends in it.
+    /// Finds the other end of a link. For an end that states a link, `stated` returns that link;
+    /// for any other, the line of the first link that ends in it.
     fn across<'a>(
         &self,
         end: CableEnd,
@@ -112,8 +112,8 @@ impl Assembly {
         })
     }
 
-    /// Compare a link's statement about the port at its other end with that node's own, or take it
-    /// where the node has none.
+    /// Compares what a link states about the port at its other end with what that node states, or
+    /// takes it over where the node states nothing.
     fn hear_of_peer(&mut self, there: CableEnd, link: &Link) {
         let node = &self.nodes[there.0];
         let is_switch = node.kind == NodeKind::Switch;
@@ -122,7 +122,7 @@ impl Assembly {
         } else {
             there
         };
-        // Where a system image has several nodes, its GUID is none of a port.
+        // The GUID of a system image with several nodes is not the GUID of a port.
         let of_system = |guid: &Guid| is_switch && *guid == node.system_image_guid;
         let peer_guid = link.peer_guid.filter(|guid| !of_system(guid));
         let Some(own) = node.ports.get(&end_port.1).copied() else {
@@ -144,7 +144,7 @@ impl Assembly {
         }
     }
 
-    /// Say what counts where a line has no rate that can be read.
+    /// Warns which rate counts where a line has no readable rate.
     fn note_missing_rate(&mut self, link: &Link, back: Option<&Link>) {
         if link.rate != PortRate::Missing {
             return;
@@ -157,7 +157,7 @@ impl Assembly {
         self.warn(link.line, kind);
     }
 
-    /// Say that both ends of a cable are at one node: no path can use it.
+    /// Warns that both ends of a cable are at one node: no path can use it.
     fn note_loop(&mut self, (node, port): CableEnd, (other, to): CableEnd, line: usize) {
         if node == other {
             let id = self.nodes[node].id();
@@ -165,7 +165,8 @@ impl Assembly {
         }
     }
 
-    /// The rate of a cable: what both ends can, or what one of them states.
+    /// The rate of a cable: the highest that both ends support, or the rate that only one of them
+    /// states.
     fn agreed_rate(&mut self, one: &Link, other: &Link) -> LinkRate {
         let (here, there) = match (one.rate, other.rate) {
             (PortRate::Written(written), PortRate::Assumed(_))
@@ -190,7 +191,7 @@ impl Assembly {
         }
     }
 
-    /// Each stated port GUID names one port.
+    /// Checks that no port GUID is stated for two ports.
     fn check_port_guids(&mut self) -> Result<(), Fault> {
         let mut first: HashMap<Guid, CableEnd> = HashMap::new();
         for index in 0..self.nodes.len() {
@@ -216,7 +217,7 @@ impl Assembly {
     }
 }
 
-/// The rate that a line has, or that its format gives to it.
+/// The rate that a line states, or that its format implies.
 fn rate_of(link: &Link) -> Option<LinkRate> {
     match link.rate {
         PortRate::Written(rate) | PortRate::Assumed(rate) => Some(rate),

@@ -1,19 +1,19 @@
-//! Reading a line from left to right.
+//! Reads a line from left to right.
 
 use rsm_ids::Guid;
 
 use super::{NodeId, ParseReason};
 use crate::netlist::NodeKind;
 
-/// How much of a line an error quotes, in bytes: enough to find the place.
+/// The maximum length of a quotation from a line in an error, in bytes: enough to find the place.
 const MAX_QUOTE: usize = 24;
 
-/// The beginning of a text from a file, fit for a terminal.
+/// The beginning of a text from a file, made safe for a terminal.
 pub(crate) fn quote(text: &[u8]) -> String {
     text[..text.len().min(MAX_QUOTE)].escape_ascii().to_string()
 }
 
-/// A place in a line.
+/// A position in a line.
 #[derive(Clone)]
 pub(super) struct Cursor<'a> {
     line: &'a [u8],
@@ -38,7 +38,7 @@ impl<'a> Cursor<'a> {
             .count();
     }
 
-    /// Pass `text` if it comes next.
+    /// Skips `text` if it comes next.
     pub(super) fn eat(&mut self, text: &[u8]) -> bool {
         let found = self.rest().starts_with(text);
         if found {
@@ -59,7 +59,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The error that something else stands here.
+    /// The error that something other than `expected` comes next.
     pub(super) fn unexpected(&self, expected: &'static str) -> ParseReason {
         ParseReason::Syntax {
             found: quote(self.rest()),
@@ -68,7 +68,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// An unsigned decimal number. One beyond 64 bits reads as the largest: out of every range.
+    /// Reads an unsigned decimal number. One beyond 64 bits reads as the largest, which is out of
+    /// every range.
     pub(super) fn number(&mut self, expected: &'static str) -> Result<u64, ParseReason> {
         let digits = self
             .rest()
@@ -87,7 +88,7 @@ impl<'a> Cursor<'a> {
         Ok(value)
     }
 
-    /// A hexadecimal number of up to 16 digits, with or without `0x`.
+    /// Reads a hexadecimal number of up to 16 digits, with or without `0x`.
     pub(super) fn hex(&mut self, expected: &'static str) -> Result<u64, ParseReason> {
         let start = self.clone();
         let _ = self.eat(b"0x");
@@ -105,8 +106,8 @@ impl<'a> Cursor<'a> {
         Ok(value)
     }
 
-    /// A number as C reads it: decimal, octal after `0`, hexadecimal after `0x`. None if there is
-    /// none here, or one of more than 64 bits.
+    /// Reads a number as C does: decimal, octal after `0`, hexadecimal after `0x`. `None` if there
+    /// is no number, or one of more than 64 bits.
     pub(super) fn c_number(&mut self) -> Option<u64> {
         let (prefix, radix) = match self.rest() {
             [b'0', b'x' | b'X', ..] => (2, 16),
@@ -123,7 +124,7 @@ impl<'a> Cursor<'a> {
         Some(number)
     }
 
-    /// The text between double quotes.
+    /// Reads a text between double quotes.
     pub(super) fn quoted(&mut self, expected: &'static str) -> Result<&'a [u8], ParseReason> {
         let start = self.clone();
         self.expect(b"\"", expected)?;
@@ -136,7 +137,7 @@ impl<'a> Cursor<'a> {
         Ok(&text[..end])
     }
 
-    /// `[7]`, and after it chassis mode's `[ext 3]`, which is passed.
+    /// Reads `[7]`, and skips the `[ext 3]` that chassis mode puts after it.
     pub(super) fn bracketed_port(&mut self) -> Result<u64, ParseReason> {
         const EXPECTED: &str = "a port number like `[7]`";
         self.expect(b"[", EXPECTED)?;
@@ -149,8 +150,8 @@ impl<'a> Cursor<'a> {
         Ok(port)
     }
 
-    /// `(2c90300001235)`, if there is one here. The GUID 0 counts as none, and so does a label of
-    /// the port, like `(1/1/1)`.
+    /// Reads `(2c90300001235)` if it comes next. The GUID 0 counts as none, and so does a port
+    /// label such as `(1/1/1)`.
     pub(super) fn parenthesised_guid(&mut self) -> Result<Option<Guid>, ParseReason> {
         const EXPECTED: &str = "a port GUID like `(2c90300001235)`";
         let start = self.clone();
@@ -173,7 +174,7 @@ impl<'a> Cursor<'a> {
         Ok(Some(Guid(guid)).filter(|guid| !guid.is_zero()))
     }
 
-    /// `"S-0002c90300001234"`.
+    /// Reads an identifier such as `"S-0002c90300001234"`.
     pub(super) fn identifier(&mut self) -> Result<NodeId, ParseReason> {
         const EXPECTED: &str = "an identifier like `\"S-0002c90300001234\"`";
         let start = self.clone();

@@ -5,10 +5,10 @@ use rsm_ids::{Guid, PortNum};
 use super::MAX_LINE;
 use crate::netlist::{MAX_NODES, MAX_PORTS, NetlistError};
 
-/// A topology file cannot be read: `fabric.txt:17: reason, expected …`.
+/// The error of a topology file that cannot be read: `fabric.txt:17: reason, expected …`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
-    /// The file, as it was named to [`parse`](super::parse).
+    /// The file name as given to [`parse`](super::parse).
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
@@ -17,7 +17,7 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// The correct form.
+    /// The expected form.
     pub fn expected(&self) -> String {
         self.reason.expected()
     }
@@ -38,48 +38,48 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// The error in a line. Text from the file is quoted as far as it goes.
+/// The error in a line. Text from the file is quoted up to a limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseReason {
-    /// The line is longer than any tool prints.
+    /// The line is longer than any line of a topology file.
     #[error("the line has {len} bytes")]
     LineTooLong {
-        /// Its length in bytes.
+        /// The length of the line in bytes.
         len: usize,
     },
-    /// There is no node in the whole file.
+    /// The file contains no node.
     #[error("the file names no node")]
     NoNodes,
-    /// The report of another option or program, which has no topology in it.
+    /// The file is the report of another option or program, which contains no topology.
     #[error("this is {report}")]
     Report {
         /// The option or program.
         report: &'static str,
     },
-    /// More nodes than a subnet has unicast LIDs.
+    /// The file has more nodes than a subnet has unicast LIDs.
     #[error("there are more nodes than a subnet has LIDs")]
     TooManyNodes,
-    /// The value after `vendid=` and the like.
+    /// The value of an attribute, as after `vendid=`, is malformed.
     #[error("`{attribute}` has the value `{value}`")]
     Attribute {
-        /// Which attribute.
+        /// The name of the attribute.
         attribute: &'static str,
         /// The value read.
         value: String,
         /// The values allowed.
         expected: &'static str,
     },
-    /// Something else stands where a syntax element should.
+    /// Another text stands where a syntax element is expected.
     #[error("`{found}` at column {column}")]
     Syntax {
         /// The text read, cut off after some bytes; empty at the end of the line.
         found: String,
-        /// Where, in bytes from 1.
+        /// The position in the line, in bytes from 1.
         column: usize,
         /// The element expected there.
         expected: &'static str,
     },
-    /// The number of ports in a header.
+    /// The number of ports in a header is out of range.
     #[error("the node has {ports} ports")]
     PortCount {
         /// The number read.
@@ -90,28 +90,28 @@ pub enum ParseReason {
     PortNumber {
         /// The number read.
         port: u64,
-        /// How many ports the node has.
+        /// The number of ports that the node has.
         num_ports: u8,
     },
-    /// A description that never ends.
+    /// A description has no closing quote.
     #[error("the description has no closing quote")]
     OpenDescription,
-    /// A NUL byte in a description.
+    /// A description contains a NUL byte.
     #[error("the description contains a NUL byte")]
     DescriptionNul,
-    /// A LID of more than 16 bits.
+    /// A LID has more than 16 bits.
     #[error("the LID {lid}")]
     Lid {
         /// The number read.
         lid: u64,
     },
-    /// An LMC of more than three bits.
+    /// An LMC has more than three bits.
     #[error("the LMC {lmc}")]
     Lmc {
         /// The number read.
         lmc: u64,
     },
-    /// A header whose identifier is another kind's.
+    /// The identifier in a header belongs to another kind of node.
     #[error("the identifier `{id}` is not that of a {kind}")]
     IdentifierKind {
         /// The identifier.
@@ -121,49 +121,49 @@ pub enum ParseReason {
         /// The letter that identifiers of that kind start with.
         letter: char,
     },
-    /// `switchguid=` and the like name another GUID than the identifier in the header.
+    /// An attribute such as `switchguid=` and the identifier in the header name different GUIDs.
     #[error("the identifier says GUID {identifier}, and the line above it {attribute}")]
     GuidMismatch {
-        /// From the header.
+        /// The GUID in the header.
         identifier: Guid,
-        /// From the attribute.
+        /// The GUID in the attribute.
         attribute: Guid,
     },
-    /// A port line before any header.
+    /// A port line precedes all headers.
     #[error("the port belongs to no node")]
     NoHeader,
-    /// A node that was there before.
+    /// A node is described twice.
     #[error("node {id} has been described in line {first_line}")]
     DuplicateNode {
         /// The node.
         id: String,
-        /// Where it is described first.
+        /// The line that describes it first.
         first_line: usize,
     },
-    /// A port that was there before.
+    /// A port is described twice.
     #[error("port {port} of this node has been described in line {first_line}")]
     DuplicatePort {
         /// The port.
         port: PortNum,
-        /// Where it is described first.
+        /// The line that describes it first.
         first_line: usize,
     },
-    /// A port GUID that another port has.
+    /// Two ports have the same GUID.
     #[error("the port GUID {guid} has been given to another port in line {first_line}")]
     DuplicatePortGuid {
         /// The GUID.
         guid: Guid,
-        /// Where the other port is described.
+        /// The line that describes the other port.
         first_line: usize,
     },
-    /// The other end is connected to something else.
+    /// The port at the other end of a link is connected elsewhere.
     #[error("the link ends in port {port} of {id}, which line {other_line} connects elsewhere")]
     Contradiction {
         /// The node at the other end.
         id: String,
         /// The port at the other end.
         port: PortNum,
-        /// Where the other end is connected elsewhere.
+        /// The line that states the other connection.
         other_line: usize,
     },
     /// A rule that the whole fabric breaks, not one line.
@@ -172,7 +172,7 @@ pub enum ParseReason {
 }
 
 impl ParseReason {
-    /// The correct form, to follow the word "expected".
+    /// The expected form, which follows the word "expected".
     pub fn expected(&self) -> String {
         match self {
             ParseReason::LineTooLong { .. } => format!("at most {MAX_LINE}"),

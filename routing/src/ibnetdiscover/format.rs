@@ -1,4 +1,4 @@
-//! The format of a file, by its content.
+//! Recognises the format of a file from its content.
 
 use super::ParseReason;
 use super::cursor::Cursor;
@@ -12,7 +12,8 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// The format of a file: a netlist of ibsim where headers have names in place of GUIDs.
+    /// Recognises the format of a file: it is an ibsim netlist if its headers have names in place
+    /// of GUIDs.
     ///
     /// One identifier of 16 letters and digits, as tools print it, makes the file the output of
     /// ibnetdiscover, even if it is no hexadecimal number.
@@ -35,7 +36,7 @@ impl Format {
         }
     }
 
-    /// Read a line, without its line feed.
+    /// Reads a line, without its line feed.
     pub(super) fn read(&mut self, line: &[u8]) -> Result<Line, ParseReason> {
         match self {
             Format::Ibnetdiscover => line::read(line),

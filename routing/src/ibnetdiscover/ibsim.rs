@@ -1,7 +1,7 @@
-//! Netlists of `ibsim`, the simulator of the OpenFabrics tools.
+//! Reads netlists of `ibsim`, the simulator of the OpenFabrics tools.
 //!
 //! They share nodes and links with the output of `ibnetdiscover`, but name nodes freely, and set
-//! values that hold until they are set anew:
+//! values that hold until they are set again:
 //!
 //! ```text
 //! module="pod1"                 a prefix of the names that follow: pod1#leaf
@@ -33,7 +33,7 @@ use crate::netlist::{LinkRate, LinkSpeed, LinkWidth, NodeKind};
 
 /// The GUIDs of the nodes of one kind.
 struct GuidRange {
-    /// The last number that was set.
+    /// The number that was set last.
     base: u64,
     next: u64,
 }
@@ -68,14 +68,14 @@ struct Enabled {
 }
 
 impl Enabled {
-    /// Settings that ibsim's ports enable where a netlist says nothing.
+    /// The settings of ibsim's ports where a netlist sets none.
     const DEFAULT: Enabled = Enabled {
         width: 2,
         speed: 1,
         extended: 0,
     };
 
-    /// The fastest of them.
+    /// The fastest rate that the port enables.
     fn rate(self) -> LinkRate {
         let width = match self.width {
             bits if bits & 8 != 0 => LinkWidth::X12,
@@ -97,7 +97,7 @@ impl Enabled {
     }
 }
 
-/// The values that hold for the next lines of a netlist.
+/// The values that apply to the next lines of a netlist.
 pub(super) struct Settings {
     prefix: Vec<u8>,
     switches: GuidRange,
@@ -127,7 +127,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Read a line, without its line feed.
+    /// Reads a line, without its line feed.
     pub(super) fn read(&mut self, line: &[u8]) -> Result<Line, ParseReason> {
         let line = line.trim_ascii();
         let mut cursor = Cursor::new(line);
@@ -213,7 +213,7 @@ impl Settings {
         })
     }
 
-    /// The GUID and the attributes of the next node.
+    /// Takes the GUID and the attributes of the next node.
     fn take_identity(&mut self, kind: NodeKind, num_ports: u8) -> (Guid, Attributes) {
         let of_ports = u64::from(num_ports) + 1;
         let guid = match kind {
@@ -226,7 +226,7 @@ impl Settings {
             NodeKind::Ca | NodeKind::Router => None,
         };
         let stated = self.attributes;
-        // As in ibsim, the device number holds on, and the others are of one node.
+        // As in ibsim, the device number stays set, while the other attributes apply to one node.
         self.attributes = Attributes {
             device_id: stated.device_id,
             ..Attributes::default()
@@ -277,7 +277,7 @@ impl Settings {
         })
     }
 
-    /// The rate that a port can have: a stated one, or the fastest that it enables.
+    /// The rate of a port: a stated one, else the fastest that it enables.
     fn rate(&self, options: &[u8], after: &[u8]) -> Result<PortRate, ParseReason> {
         let mut enabled = self.of_node;
         for word in words(options).chain(words(after)) {
@@ -295,7 +295,7 @@ impl Settings {
         })
     }
 
-    /// The name at the cursor, with the module's prefix if it has no other.
+    /// Reads the name at the cursor, and adds the module's prefix if the name has none.
     fn name(&self, cursor: &mut Cursor<'_>) -> Result<Vec<u8>, ParseReason> {
         let name = plain_name(cursor)?;
         if self.prefix.is_empty() || name.contains(&b'#') {
@@ -305,7 +305,7 @@ impl Settings {
     }
 }
 
-/// A name between quotes; those with `@` are aliases.
+/// Reads a name between quotes; names with `@` are aliases.
 fn plain_name<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], ParseReason> {
     const EXPECTED: &str = "a node's name like `\"S1\"`, without `@`";
     let start = cursor.clone();
@@ -340,7 +340,7 @@ fn setting_of(line: &[u8]) -> Option<(&'static str, bool, &[u8])> {
     ];
     NAMES.into_iter().find_map(|name| {
         let rest = line.strip_prefix(name.as_bytes())?;
-        // Some files have the plural.
+        // Some files have the plural of the name.
         let rest = rest.strip_prefix(b"s").unwrap_or(rest).trim_ascii_start();
         let (sign, value) = rest.split_first()?;
         let is_setting = *sign == b'=' || *sign == b'+' && name.contains("guid");
@@ -359,14 +359,15 @@ fn expected_of(name: &str) -> &'static str {
     }
 }
 
-/// A number that no letter follows: a GUID with letters beyond `f` is none.
+/// Reads a number that no letter follows: a text with letters beyond `f` is no GUID.
 fn whole_number(cursor: &mut Cursor<'_>) -> Option<u64> {
     let number = cursor.c_number()?;
     let follows = cursor.rest().first().is_some_and(u8::is_ascii_alphanumeric);
     (!follows).then_some(number)
 }
 
-/// Other files and console commands of ibsim change the fabric, and neither is followed.
+/// Refuses directives that include other files or run console commands of ibsim: both change the
+/// fabric, and neither is supported.
 fn refuse_directive(line: &[u8]) -> Result<(), ParseReason> {
     let directives = [
         (b"include".as_slice(), "the lines of that file in its place"),
@@ -392,7 +393,8 @@ fn options_and_comment<'a>(
     }
 }
 
-/// A description without quotes, up to the words about the node's port 0 and its LID, and these.
+/// Splits a text without quotes into the description and the words about the node's port 0 and its
+/// LID.
 fn unquoted_description(text: &[u8]) -> Result<(Vec<u8>, &[u8]), ParseReason> {
     let ends: [&[u8]; 4] = [b" enhanced port ", b" base port ", b" lid ", b" lmc "];
     let end = ends
@@ -405,7 +407,7 @@ fn unquoted_description(text: &[u8]) -> Result<(Vec<u8>, &[u8]), ParseReason> {
     Ok((description.to_vec(), rest))
 }
 
-/// Note an option of a port: `w=`, `s=` or `e=`.
+/// Applies an option of a port: `w=`, `s=` or `e=`.
 fn enable(enabled: &mut Enabled, word: &[u8]) -> Result<(), ParseReason> {
     let options = [
         (b"w=".as_slice(), "w", WIDTHS, EXPECTED_WIDTHS),
@@ -425,7 +427,7 @@ fn enable(enabled: &mut Enabled, word: &[u8]) -> Result<(), ParseReason> {
         })?;
         match attribute {
             "w" => enabled.width = bits,
-            // As in ibsim, no speed means QDR.
+            // As in ibsim, a speed of 0 means QDR.
             "s" => enabled.speed = if bits == 0 { 4 } else { bits },
             _ => enabled.extended = bits,
         }

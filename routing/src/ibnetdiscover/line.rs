@@ -1,4 +1,4 @@
-//! One line of the file, by itself.
+//! Parses one line of the file by itself.
 
 use rsm_ids::{Guid, Lid, Lmc};
 
@@ -13,39 +13,39 @@ pub(super) enum Line {
     Empty,
     /// Not part of a topology.
     Noise,
-    /// An attribute of the node that follows.
+    /// An attribute of the next node.
     Attribute(Attribute),
     /// A setting that a netlist of ibsim keeps until it is changed.
     Setting,
     /// A node.
     Header(Header),
-    /// A link of the node above.
+    /// A link of the current node.
     Port(PortLine),
     /// The address of an end port without cable.
     Unplugged(Address),
 }
 
-/// `vendid=0x2c9` and the like.
+/// A line with an attribute of a node, such as `vendid=0x2c9`.
 pub(super) enum Attribute {
     VendorId(u32),
     DeviceId(u16),
     SystemImageGuid(Guid),
-    /// The node's own GUID and, for switches, port 0's.
+    /// The node's own GUID and, for switches, the GUID of port 0.
     Guid(Guid, Option<Guid>),
 }
 
-/// The attributes of a node, as far as they are stated.
+/// The attributes of a node that are stated.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Attributes {
     pub(super) vendor_id: Option<u32>,
     pub(super) device_id: Option<u16>,
     pub(super) system_image_guid: Option<Guid>,
-    /// The node's own GUID and, for switches, port 0's.
+    /// The node's own GUID and, for switches, the GUID of port 0.
     pub(super) guid: Option<(Guid, Option<Guid>)>,
 }
 
 impl Attributes {
-    /// Whether this attribute is stated already.
+    /// Whether this attribute is already stated.
     pub(super) fn has(&self, attribute: &Attribute) -> bool {
         match attribute {
             Attribute::VendorId(_) => self.vendor_id.is_some(),
@@ -65,12 +65,12 @@ impl Attributes {
     }
 }
 
-/// `Switch 41 "S-…" # "…" enhanced port 0 lid 73 lmc 0`.
+/// A header: `Switch 41 "S-…" # "…" enhanced port 0 lid 73 lmc 0`.
 pub(super) struct Header {
     pub(super) id: NodeId,
     /// The name in a netlist of ibsim, by which links refer to the node.
     pub(super) name: Option<Vec<u8>>,
-    /// The attributes in a netlist of ibsim; elsewhere they stand in lines of their own.
+    /// The attributes in an ibsim netlist; in other files they are on lines of their own.
     pub(super) attributes: Option<Attributes>,
     pub(super) num_ports: u8,
     pub(super) description: Vec<u8>,
@@ -104,7 +104,7 @@ impl Peer {
     }
 }
 
-/// The part of a fabric that a line states, as far as its beginning tells.
+/// The part of a fabric that an unreadable line states, judged by its beginning.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Attribute,
@@ -113,23 +113,23 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// The part that a line states that cannot be read.
+    /// The part of a fabric that an unreadable line states.
     pub(super) fn of(line: &[u8]) -> Part {
         let line = line.trim_ascii();
         let is_header = header_kind(&mut Cursor::new(line)).is_some();
         match line.first() {
             Some(b'[' | b'#' | b'@') => Part::Port,
             _ if attribute_of(line).is_some() => Part::Attribute,
-            // The beginning of a link is lost: an identifier and a port number follow each other.
+            // The beginning of a link is missing: an identifier is followed by a port number.
             _ if !is_header && contains(line, b"\"[") => Part::Port,
-            // A header may be lost, and with it the node of the links that follow.
+            // This may be a header, and without it the links that follow have no node.
             _ if is_header || line.contains(&b'"') => Part::Node,
             _ => Part::Attribute,
         }
     }
 }
 
-/// `[1](2c9…) "S-…"[4] # lid 5 lmc 0 "…" lid 73 4xHDR`.
+/// A port line: `[1](2c9…) "S-…"[4] # lid 5 lmc 0 "…" lid 73 4xHDR`.
 pub(super) struct PortLine {
     pub(super) own: Address,
     pub(super) peer: Peer,
@@ -139,18 +139,18 @@ pub(super) struct PortLine {
     pub(super) rate: PortRate,
 }
 
-/// The rate of a port by its line.
+/// The rate of a port as its line gives it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum PortRate {
-    /// The line has it.
+    /// The line states the rate.
     Written(LinkRate),
-    /// The line has none, and a netlist of ibsim gives this one to every port.
+    /// The line states no rate, and an ibsim netlist gives every port this one.
     Assumed(LinkRate),
-    /// The line has none that can be read.
+    /// The line has no readable rate.
     Missing,
 }
 
-/// Read a line, without its line feed.
+/// Reads a line, without its line feed.
 pub(super) fn read(line: &[u8]) -> Result<Line, ParseReason> {
     let line = line.trim_ascii();
     let mut cursor = Cursor::new(line);
@@ -168,8 +168,8 @@ pub(super) fn read(line: &[u8]) -> Result<Line, ParseReason> {
     if let Some(kind) = header_kind(&mut cursor) {
         return header(kind, &mut cursor).map(Line::Header);
     }
-    // A terminal adds prompts and headings, but none with a node's identifier in them: such a
-    // line has lost its beginning, and with it a link.
+    // A terminal adds prompts and headings, but none that contain a node's identifier: such a line
+    // has lost its beginning, and with it a link.
     if [b"\"S-", b"\"H-", b"\"R-"]
         .iter()
         .any(|id| contains(line, *id))
@@ -212,7 +212,7 @@ fn attribute(name: &'static str, value: &[u8]) -> Result<Attribute, ParseReason>
         _ => Attribute::Guid(Guid(number(GUID)?), cursor.parenthesised_guid()?),
     };
     let rest = cursor.rest().trim_ascii();
-    // Chassis mode adds the place of the node in its chassis.
+    // Chassis mode adds the position of the node in its chassis.
     if !rest.is_empty() && !rest.starts_with(b"#") {
         return Err(bad("nothing after the number"));
     }
@@ -232,8 +232,8 @@ pub(super) fn device_id(number: u64) -> Option<Attribute> {
     u16::try_from(number).ok().map(Attribute::DeviceId)
 }
 
-/// The kind of node, if the line starts as a header does: its name and then, with blanks or
-/// without, a number.
+/// The kind of node, if the line starts as a header does: the kind's name followed by a number,
+/// with or without blanks.
 pub(super) fn header_kind(cursor: &mut Cursor<'_>) -> Option<NodeKind> {
     let names: [(&[u8], NodeKind); 4] = [
         (b"Switch", NodeKind::Switch),
@@ -254,7 +254,7 @@ pub(super) fn header_kind(cursor: &mut Cursor<'_>) -> Option<NodeKind> {
     None
 }
 
-/// The number of ports of a header, and the blanks after it.
+/// Reads the number of ports of a header, and skips the blanks after it.
 pub(super) fn port_count(cursor: &mut Cursor<'_>) -> Result<u8, ParseReason> {
     let ports = cursor.number("the number of ports")?;
     cursor.skip_blanks();
@@ -325,7 +325,7 @@ fn port(cursor: &mut Cursor<'_>) -> Result<PortLine, ParseReason> {
     })
 }
 
-/// `# [2](2c90300001236) lid 5 lmc 0`; every other comment is none.
+/// Reads a comment such as `# [2](2c90300001236) lid 5 lmc 0`; `None` for every other comment.
 pub(super) fn unplugged(line: &[u8]) -> Option<Address> {
     let mut cursor = Cursor::new(line);
     if !cursor.eat(b"# [") {

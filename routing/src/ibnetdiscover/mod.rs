@@ -1,4 +1,4 @@
-//! The text form in which `ibnetdiscover` prints a fabric: read and written.
+//! Reads and writes the text form in which `ibnetdiscover` prints a fabric.
 //!
 //! The format has no specification; programs read the actual output of other programs. This parser
 //! reads:
@@ -14,8 +14,8 @@
 //! - links that only one end states, links to nodes that are not in the file (both reported);
 //! - descriptions with quotes, backslashes, `#`, `=` and bytes that are not UTF-8.
 //!
-//! A file that states two different things about one port is an error, with both lines.
-//! [`parse_as`] can leave out such lines, and those that it cannot read, and report each.
+//! A file that contradicts itself about one port is an error that names both lines. [`parse_as`]
+//! can leave out such lines, and those that it cannot read, and report each.
 //!
 //! A file whose headers have names in place of GUIDs is a netlist of `ibsim`. It is read as `ibsim`
 //! reads it, with the GUIDs that `ibsim` gives to nodes, but without its `include`, `do` and
@@ -51,10 +51,10 @@ use assemble::Assembly;
 use format::Format;
 use line::{Line, Part};
 
-/// The longest line that is read, in bytes.
+/// The maximum length of a line, in bytes.
 ///
-/// The longest that is written is below 400: a link with its identifiers, and a description of 64
-/// bytes that are all escaped. A file with longer lines is something else.
+/// Written lines stay below 400 bytes: a link with its identifiers, and a description of 64 bytes
+/// that are all escaped. A file with longer lines is no topology file.
 pub const MAX_LINE: usize = 1024;
 
 /// The identifier of a node in a link: kind and node GUID, `"H-0002c90300001234"`.
@@ -65,7 +65,7 @@ fn id_text((kind, guid): NodeId) -> String {
     format!("{}-{:016x}", kind.letter(), guid.0)
 }
 
-/// A file as read, with warnings.
+/// The content of a file, with warnings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parsed {
     /// The fabric.
@@ -74,19 +74,19 @@ pub struct Parsed {
     pub warnings: Vec<Warning>,
 }
 
-/// The treatment of lines that cannot be read or contradict others.
+/// How lines are treated that cannot be read or contradict others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Strictness {
-    /// The first one is the error of the file.
+    /// The first such line is the error of the file.
     #[default]
     Strict,
-    /// The smallest part that each one spoils is left out, with a warning: the line, the link, or
-    /// the node with its links.
+    /// The smallest part that each such line spoils is left out, with a warning: the line, the
+    /// link, or the node with its links.
     Lenient,
 }
 
 impl Strictness {
-    /// The choice of an option `--lenient`.
+    /// The strictness that an option `--lenient` selects.
     pub fn lenient_if(lenient: bool) -> Strictness {
         if lenient {
             Strictness::Lenient
@@ -96,7 +96,7 @@ impl Strictness {
     }
 }
 
-/// Read a fabric from `text`, the contents of the file `name` (named in errors only).
+/// Reads a fabric from `text`, the contents of the file `name` (which only errors mention).
 ///
 /// Nodes come in the order of the file. A switch's port 0 holds the port GUID of `switchguid=`,
 /// where there is one, and the header's LID and LMC. Where the ends of a cable differ in its rate
@@ -122,11 +122,11 @@ pub fn parse(text: &[u8], name: &str) -> Result<Parsed, ParseError> {
     parse_as(text, name, Strictness::Strict)
 }
 
-/// Read a fabric as [`parse`] does, with a choice for lines that cannot be read.
+/// Reads a fabric as [`parse`] does, with a choice for lines that cannot be read.
 ///
 /// # Errors
-/// As [`parse`]. Of a lenient reading: no node is left (with the first line left out), or there are
-/// more nodes than a subnet can have.
+/// The errors of [`parse`]. A lenient reading fails only if no node is left (with the error of the
+/// first line left out), or if there are more nodes than a subnet can have.
 pub fn parse_as(text: &[u8], name: &str, strictness: Strictness) -> Result<Parsed, ParseError> {
     read(text, strictness).map_err(|(line, reason)| ParseError {
         file: name.to_owned(),
@@ -184,7 +184,7 @@ fn read_line(
     Ok(())
 }
 
-/// Whether another node fits.
+/// Checks that one more node fits.
 fn check_node_count(count: usize) -> Result<(), ParseReason> {
     if count < MAX_NODES {
         Ok(())

@@ -1,9 +1,9 @@
-//! Reports without a topology that operators take for one.
+//! Recognises reports without a topology that operators mistake for one.
 
 use super::comment::words;
 use super::{Fault, ParseReason};
 
-/// The first line of `text` that is of a known report, with its name.
+/// The first line of `text` that belongs to a known report, with the report's name.
 pub(super) fn recognise(text: &[u8]) -> Option<Fault> {
     let lines = (1..).zip(text.split(|&byte| byte == b'\n'));
     let mut known = lines.filter_map(|(number, line)| Some((number, report_of(line)?)));

@@ -1,6 +1,6 @@
 //! Descriptions between double quotes.
 
-/// Append a description as it stands between quotes.
+/// Appends a description in the form that it has between quotes.
 ///
 /// Quotes and backslashes get a backslash before them, control characters become `\x07`.
 pub(super) fn escape(description: &[u8], out: &mut Vec<u8>) {
@@ -17,7 +17,7 @@ pub(super) fn escape(description: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The description that stands between quotes.
+/// The description that a text between quotes stands for.
 ///
 /// A backslash that starts no escape is kept: most tools write descriptions as they are.
 pub(super) fn unescape(text: &[u8]) -> Vec<u8> {
@@ -44,7 +44,8 @@ pub(super) fn unescape(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The control character with these two lower-case digits. NUL is none: nothing contains it.
+/// The control character with these two lower-case digits; `None` for NUL, which no description
+/// contains.
 fn control(high: u8, low: u8) -> Option<u8> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

@@ -5,7 +5,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use super::ParseReason;
 use crate::netlist::LinkRate;
 
-/// A remark on a topology file for the operator. The parser has read the file all the same.
+/// A remark on a topology file for the operator. The parser has read the file nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// The line, counted from 1.
@@ -15,7 +15,7 @@ pub struct Warning {
 }
 
 impl Warning {
-    /// Count the lines up to `line` as left out with the first one.
+    /// Extends the lines left out together with the first one up to `line`.
     pub(super) fn extend_to(&mut self, line: usize) {
         if let WarningKind::LeftOut {
             part: LeftOut::Lines { last_line } | LeftOut::Node { last_line },
@@ -37,10 +37,10 @@ pub enum LeftOut {
     },
     /// The node, with its links up to `last_line`.
     Node {
-        /// The last of its lines.
+        /// The last line of the node.
         last_line: usize,
     },
-    /// The link that the line states. There is a cable if its other end states it as well.
+    /// The link that the line states. Its cable stays if the other end states it as well.
     Link,
     /// The GUID and the LID that the line states for a port.
     Address,
@@ -84,11 +84,11 @@ pub enum WarningKind {
         /// The node that is missing.
         id: String,
     },
-    /// The other end's node does not list this link; there is a cable.
+    /// The node at the other end does not list this link; there is a cable.
     OneSided {
         /// The node at the other end.
         id: String,
-        /// Its port.
+        /// The port of that node.
         port: PortNum,
     },
     /// The two ends state different rates; the lower width and speed count.
@@ -97,16 +97,16 @@ pub enum WarningKind {
         here: LinkRate,
         /// The rate that the other end's line states.
         there: LinkRate,
-        /// The other end's line.
+        /// The line of the other end.
         other_line: usize,
     },
-    /// Neither end of the link has a rate that can be read; it counts as the slowest, 4xSDR.
+    /// Neither end of the link has a readable rate; the slowest, 4xSDR, is assumed.
     NoRate,
-    /// The line has no rate that can be read; that of the other end counts.
+    /// The line has no readable rate; the rate of the other end counts.
     RateOfOtherEnd {
         /// The rate that the other end's line states.
         there: LinkRate,
-        /// The other end's line.
+        /// The line of the other end.
         other_line: usize,
     },
     /// Both ends of the cable are at one node; it stays, and carries nothing.
@@ -115,17 +115,17 @@ pub enum WarningKind {
         id: String,
         /// The port of the line.
         port: PortNum,
-        /// The port at the other end; the same for a loop-back plug.
+        /// The port at the other end; equal to `port` for a loop-back plug.
         to: PortNum,
     },
-    /// The link states another GUID for the port at its other end; that node's own line counts.
+    /// The link states another GUID for the port at its other end; the line of that node counts.
     PeerGuidMismatch {
         /// The GUID that this line states.
         here: Guid,
         /// The GUID that the node itself states.
         there: Guid,
     },
-    /// The link states another LID for its other end; that node's own line counts.
+    /// The link states another LID for its other end; the line of that node counts.
     PeerLidMismatch {
         /// The LID that this line states.
         here: Lid,
@@ -139,9 +139,9 @@ pub enum WarningKind {
         /// The error in the line.
         reason: ParseReason,
     },
-    /// The GUID above the header is that of the system image; the identifier in the header counts.
+    /// The GUID above the header belongs to the system image; the identifier in the header counts.
     SystemImageGuid {
-        /// The number of nodes with such a GUID; the line is the first one's.
+        /// The number of nodes with such a GUID; the warning has the line of the first.
         nodes: usize,
     },
     /// The line begins the attributes of a node, and no header follows them.
@@ -150,7 +150,7 @@ pub enum WarningKind {
     NoLineFeed,
     /// The description is longer than the 64 bytes a node can hold; it has been cut off.
     LongDescription {
-        /// Its length in bytes.
+        /// The length of the description in bytes.
         len: usize,
     },
 }

@@ -5,14 +5,14 @@ use rsm_ids::{Lid, Lmc, PortNum};
 use super::text::escape;
 use crate::netlist::{CableEnd, Netlist, Node, NodeKind};
 
-/// Write a fabric as `ibnetdiscover` would print it.
+/// Writes a fabric as `ibnetdiscover` would print it.
 ///
-/// [`parse`](super::parse) reads the same netlist from it, `ibsim` starts from it (as long as
-/// descriptions need few escapes: it takes lines of up to 254 bytes), and it depends on nothing but
-/// the netlist: no date, no user's name.
+/// [`parse`](super::parse) reads the same netlist back from the output. `ibsim` can start from it,
+/// as long as descriptions need few escapes: it takes lines of up to 254 bytes. The output depends
+/// on the netlist alone: it has no date and no user's name.
 ///
 /// # Errors
-/// Those of `out`. Many small pieces are written: give a buffered writer.
+/// The errors of `out`. The output is written in many small pieces, so `out` should be buffered.
 pub fn write(netlist: &Netlist, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
@@ -44,7 +44,7 @@ fn write_header(node: &Node, quoted: &mut Vec<u8>, out: &mut impl Write) -> io::
         NodeKind::Router => ("rtguid", "Rt"),
     };
     write!(out, "{attribute}={:#x}", node.guid.0)?;
-    // Switches have no port 0 line: its address stands in the header.
+    // Switches have no line for port 0: its address stands in the header.
     let port0 = (node.kind == NodeKind::Switch).then(|| node.ports.get(&PortNum::ZERO));
     if let Some(Some(spec)) = port0 {
         write!(out, "({:x})", spec.guid.0)?;

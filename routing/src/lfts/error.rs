@@ -4,10 +4,11 @@ use rsm_ids::{Guid, Lid};
 
 use super::MAX_LINE;
 
-/// A file of forwarding tables cannot be read: `tables.dump:17: reason, expected …`.
+/// The error of a file of forwarding tables that cannot be read: `tables.dump:17: reason, expected
+/// …`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
-    /// The file, as it was named to [`parse`](super::parse).
+    /// The file name as given to [`parse`](super::parse).
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
@@ -28,86 +29,86 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// The error in a line. Text from the file is quoted as far as it goes.
+/// The error in a line. Text from the file is quoted up to a limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseReason {
-    /// The line is longer than any program prints.
+    /// The line is longer than any line of such a file.
     #[error("the line has {len} bytes")]
     LineTooLong {
-        /// Its length in bytes.
+        /// The length of the line in bytes.
         len: usize,
     },
-    /// There is no switch in the whole file.
+    /// The file contains no switch.
     #[error("the file has no forwarding table")]
     NoTables,
-    /// The file holds multicast tables, in part or as a whole.
+    /// The file contains multicast tables, alone or among others.
     #[error("a multicast forwarding table begins here")]
     Multicast,
-    /// The line is none of those that belong to the format.
+    /// The line does not belong to the format.
     #[error("`{found}` belongs to no forwarding table")]
     Unknown {
         /// The text read, cut off after some bytes.
         found: String,
     },
-    /// A line that names a switch without a GUID that can be read.
+    /// The GUID of a switch cannot be read.
     #[error("`{found}` in place of the switch's GUID")]
     SwitchGuid {
         /// The text read, cut off after some bytes.
         found: String,
     },
-    /// The first field of an entry.
+    /// The LID, the first field of an entry, cannot be read.
     #[error("the LID `{found}`")]
     Lid {
         /// The text read, cut off after some bytes.
         found: String,
     },
-    /// The second field of an entry.
+    /// The port, the second field of an entry, cannot be read.
     #[error("the port `{found}`")]
     Port {
         /// The text read, cut off after some bytes; empty at the end of the line.
         found: String,
     },
-    /// The GUID of the port that an entry leads to.
+    /// The GUID of the port behind an entry cannot be read.
     #[error("the port GUID `{found}`")]
     PortGuid {
         /// The text read, cut off after some bytes.
         found: String,
     },
-    /// An entry before any switch.
+    /// An entry precedes all switches.
     #[error("the entry belongs to no switch")]
     NoSwitch,
-    /// A switch that was there before.
+    /// A switch has two tables.
     #[error("the table of switch {guid} has begun in line {first_line}")]
     DuplicateSwitch {
         /// The switch.
         guid: Guid,
-        /// Where its table is first.
+        /// The line where its first table begins.
         first_line: usize,
     },
-    /// Two entries of one switch that send a LID two ways.
+    /// A switch has two entries with different ports for one LID.
     #[error("line {first_line} sends {lid:?} out of another port")]
     DuplicateLid {
         /// The LID.
         lid: Lid,
-        /// Where it is first.
+        /// The line of the first entry.
         first_line: usize,
     },
-    /// A LID with two owners.
+    /// A LID has two owners.
     #[error("{lid:?} belongs to {guid} here, and to {other} in line {other_line}")]
     Owner {
         /// The LID.
         lid: Lid,
-        /// Its owner here.
+        /// The owner that this line names.
         guid: Guid,
-        /// Its owner where it is named first.
+        /// The owner that was named first.
         other: Guid,
-        /// Where that is.
+        /// The line that names the first owner.
         other_line: usize,
     },
 }
 
 impl ParseReason {
-    /// The correct form, to follow the word "expected".
+    /// The expected form, which follows the word "expected".
     pub fn expected(&self) -> String {
         match self {
             ParseReason::LineTooLong { .. } => format!("at most {MAX_LINE}"),

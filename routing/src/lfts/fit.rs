@@ -1,4 +1,4 @@
-//! Tables of a file as tables of a fabric.
+//! Maps the tables of a file to the switches and LIDs of a fabric.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use super::{Dump, DumpedSwitch};
 use crate::tables::{Lft, Tables};
 use crate::topology::{Destination, EndpointKind, Topology};
 
-/// How many entries through missing ports are named; the count is exact.
-/// Enough to see a pattern, few enough to read.
+/// The maximum number of entries through missing ports that are named, while the count is exact:
+/// enough to see a pattern, few enough to read.
 const MAX_NAMED: usize = 8;
 
 /// The tables of a file, by the switch numbers of a topology, and the parts that did not fit.
@@ -17,33 +17,33 @@ const MAX_NAMED: usize = 8;
 pub struct Fit {
     /// A table for each switch of the topology; empty where the file has none.
     pub tables: Tables,
-    /// Switches of the topology that the file has no table for.
+    /// Switches of the topology for which the file has no table.
     pub without_table: Vec<Guid>,
     /// Switches of the file that the topology does not have.
     pub unknown_switches: Vec<Guid>,
-    /// How many LIDs of the file were read as others, because their port has other LIDs now.
+    /// The number of LIDs of the file that were translated, because their port has other LIDs now.
     pub moved_lids: usize,
-    /// How many LIDs of the file belong to no port, or to another port than the file says; entries
-    /// for them are left out.
+    /// The number of LIDs of the file that belong to no port, or to another port than the file
+    /// says; their entries are left out.
     pub unknown_lids: usize,
-    /// How many entries name a port that the switch does not have; they are left out.
+    /// The number of entries with a port that the switch does not have; they are left out.
     pub missing_ports: usize,
-    /// The first of these: switch, LID as in the file, port.
+    /// The first such entries: the switch, the LID as in the file, and the port.
     pub missing_port_examples: Vec<(Guid, Lid, u8)>,
 }
 
 /// The present LID of each LID of the file.
 struct Renumbering {
-    /// By LID of the file.
+    /// The present LID for each LID of the file.
     now: Vec<Option<Lid>>,
     moved: usize,
 }
 
 impl Dump {
-    /// The tables for the switches of `topology`.
+    /// Fits the tables to the switches of `topology`.
     ///
-    /// Where the file names the port behind a LID and that port has other LIDs now, its entries are
-    /// those of its LIDs now.
+    /// If the file names the port behind a LID and that port has other LIDs now, the entries for
+    /// the LID apply to the present LIDs of that port.
     pub fn fit(&self, topology: &Topology) -> Fit {
         let renumbering = self.renumber(topology);
         let lids_of_file = self.switches.iter().flat_map(|switch| &switch.entries);
@@ -97,7 +97,7 @@ impl Dump {
                     return holder.map(|_| lid);
                 };
                 let Some(port) = by_guid.get(&owner) else {
-                    // Port 0 may have a GUID that is not its switch's.
+                    // Port 0 may have a GUID that differs from its switch's.
                     return holder
                         .filter(|holder| holder.kind == EndpointKind::Switch0)
                         .map(|_| lid);
@@ -106,7 +106,7 @@ impl Dump {
                     return Some(lid);
                 }
                 moved += 1;
-                // The path of the same number, as far as the port has so many LIDs.
+                // The offset within the port's LIDs stays, as far as the port has that many LIDs.
                 Some(Lid(port.lid.0 + lid.0 % port.lmc.lids()))
             })
             .collect();
@@ -123,7 +123,8 @@ fn fill(
 ) -> Lft {
     let mut lft = Lft::new(topology.top_lid().index() + 1);
     let renumbered = |&&(lid, _): &&(Lid, u8)| renumbering.now[lid.index()] != Some(lid);
-    // Unchanged LIDs come last, and of several old LIDs of one new LID the lowest: those win.
+    // Later entries win: unchanged LIDs come last, and of several old LIDs of one new LID the
+    // lowest does.
     let (others, same): (Vec<_>, Vec<_>) = dumped.entries.iter().rev().partition(renumbered);
     for &(lid, port) in others.into_iter().chain(same) {
         let Some(now) = renumbering.now[lid.index()] else {

@@ -1,4 +1,4 @@
-//! One line of a file of forwarding tables.
+//! Parses one line of a file of forwarding tables.
 
 use rsm_ids::{Guid, Lid};
 
@@ -9,16 +9,16 @@ use crate::tables::NO_PATH;
 /// The content of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// Headings, counts, comments, and entries of LID 0, which no port can have.
+    /// A heading, a count, a comment, or an entry of LID 0, which no port can have.
     Nothing,
-    /// The table of this switch begins.
+    /// The first line of a switch's table.
     Switch(Guid),
-    /// Where the switch sends a LID.
+    /// The port by which the switch forwards a LID.
     Entry {
         lid: Lid,
-        /// 255 where it has no path.
+        /// The output port; 255 means no path.
         port: u8,
-        /// The port that has the LID.
+        /// The GUID of the port that has the LID, if the line names it.
         owner: Option<Guid>,
     },
 }
@@ -64,7 +64,7 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|word| !word.is_empty())
 }
 
-/// The text after `mark`.
+/// The text after `mark`, if the line contains it.
 fn after<'a>(line: &'a [u8], mark: &[u8]) -> Option<&'a [u8]> {
     let at = line.windows(mark.len()).position(|window| window == mark)?;
     Some(&line[at + mark.len()..])
@@ -120,7 +120,7 @@ fn port(field: &[u8]) -> Option<(u8, &[u8])> {
 
 fn guid(text: &[u8]) -> Option<(Guid, &[u8])> {
     let (guid, rest) = hex(text)?;
-    // `0x0002c90300001235:` and `…1235)` stand before a port's name.
+    // `0x0002c90300001235:` and `…1235)` precede a port's name.
     let ends = ends_word(rest) || rest.starts_with(b":") || rest.starts_with(b")");
     ends.then_some((Guid(guid), rest))
 }
@@ -129,7 +129,7 @@ fn ends_word(rest: &[u8]) -> bool {
     rest.first().is_none_or(u8::is_ascii_whitespace)
 }
 
-/// A number like `0x12ab` of up to 16 digits.
+/// Reads a number such as `0x12ab` of up to 16 digits, and returns the rest of the text.
 fn hex(text: &[u8]) -> Option<(u64, &[u8])> {
     let text = text.strip_prefix(b"0x")?;
     let digits = text

@@ -1,4 +1,4 @@
-//! Forwarding tables in the text forms of other programs: read, and fitted to a fabric.
+//! Reads forwarding tables in the text forms of other programs, and fits them to a fabric.
 //!
 //! Three forms are read, also mixed in one file, LF or CRLF:
 //!
@@ -10,8 +10,8 @@
 //! - `opensm.fdbs` and `ibdiagnet2.fdbs`: `dump_ucast_routes: Switch 0x0000000000200000` and under
 //!   it `0x0004 : 003  : 02   : yes` or `0x0005 : UNREACHABLE`.
 //!
-//! A file need not be complete: a switch that it leaves out has no tables, a LID that it leaves out
-//! has no path. Two different statements about one switch or one LID are an error, with both lines.
+//! A file may be incomplete: a switch that it leaves out has no tables, and a LID that it leaves
+//! out has no path. Contradictory lines about one switch or one LID are an error that names both.
 
 mod error;
 mod fit;
@@ -27,19 +27,19 @@ pub use fit::Fit;
 use crate::tables::NO_PATH;
 use line::Line;
 
-/// The longest line that is read, in bytes: the limit of OpenSM's own reader. A line names a switch
+/// The maximum length of a line, in bytes: the limit of OpenSM's own reader. A line names a switch
 /// or a port with a description of 64 bytes.
 pub const MAX_LINE: usize = 1024;
 
-/// One LID past the last unicast one.
+/// The number of LIDs from 0 to the last unicast LID.
 const LIDS: usize = Lid::UNICAST_LAST.0 as usize + 1;
 
 /// The forwarding tables of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dump {
-    /// In the order of the file.
+    /// The switches in the order of the file.
     pub switches: Vec<DumpedSwitch>,
-    /// The GUID of the port that held a LID when the file was written, as far as the file says.
+    /// The GUID of the port that held each LID when the file was written, as far as the file says.
     pub owners: BTreeMap<Lid, Guid>,
 }
 
@@ -48,13 +48,14 @@ pub struct Dump {
 pub struct DumpedSwitch {
     /// The node GUID.
     pub guid: Guid,
-    /// The line of the file that names it, counted from 1.
+    /// The line, counted from 1, where its table begins.
     pub line: usize,
-    /// (LID, output port), in the order of LIDs, without LIDs that have no path.
+    /// Pairs of (LID, output port), sorted by LID, without LIDs that have no path.
     pub entries: Vec<(Lid, u8)>,
 }
 
-/// Read forwarding tables from `text`, the contents of the file `name` (named in errors only).
+/// Reads forwarding tables from `text`, the contents of the file `name` (which only errors
+/// mention).
 ///
 /// ```
 /// use rsm_ids::Lid;
@@ -95,15 +96,15 @@ pub fn parse(text: &[u8], name: &str) -> Result<Dump, ParseError> {
     })
 }
 
-/// Puts lines together.
+/// Collects the lines of a file into tables.
 struct Reader {
     dump: Dump,
-    /// By GUID: the line that names the switch.
+    /// For each switch GUID, the line where its table begins.
     named: BTreeMap<Guid, usize>,
-    /// By LID: the last line that has an entry for it, and the port; of the current switch when the
-    /// line is below the one that names the switch.
+    /// For each LID, the last line with an entry for it, and the port. The entry belongs to the
+    /// current switch if it comes after the line where that switch's table begins.
     seen: Vec<(usize, u8)>,
-    /// By LID: the line that names its owner first.
+    /// For each LID, the line that names its owner first.
     owner_lines: Vec<usize>,
 }
 

@@ -155,7 +155,8 @@ fn a_repeated_entry_is_no_contradiction() {
     assert_eq!(lids(&dump.switches[1].entries), [(2, 2)]);
 }
 
-/// Two switches, 0x20 and 0x21, with a host each: 0x10 with LID 12 and 13, 0x11 with LID 14 and 15.
+/// Two switches, 0x20 and 0x21, with a host each: 0x10 with LIDs 12 and 13, 0x11 with LIDs 14 and
+/// 15.
 fn fabric() -> Topology {
     let mut builder = TopologyBuilder::new();
     let one = Lmc::new(1).unwrap();
@@ -176,7 +177,8 @@ fn fabric() -> Topology {
 
 #[test]
 fn tables_follow_ports_to_their_lids_of_now() {
-    // 0x10 had the LIDs 4 and 5, 0x11 had 12 and 13; 0x12 has gone, and 0x10 has its LID now.
+    // In the file, 0x10 had the LIDs 4 and 5, and 0x11 had 12 and 13. 0x12 has gone; 0x10 now has
+    // its LID.
     let text = "Unicast lids of switch guid 0x20 x\n\
         0x0004 002 # Channel Adapter portguid 0x10: 'a'\n\
         0x0005 003 # Channel Adapter portguid 0x10: 'a'\n\
@@ -194,7 +196,7 @@ fn tables_follow_ports_to_their_lids_of_now() {
     assert_eq!(fit.without_table, [Guid(0x21)]);
     assert_eq!(fit.unknown_switches, [Guid(0x77)]);
     assert_eq!(fit.moved_lids, 3);
-    // LID 9 is no port's, LID 13 was that of a port that has gone.
+    // LID 9 belongs to no port, and LID 13 belonged to a port that has gone.
     assert_eq!(fit.unknown_lids, 2);
     assert_eq!(fit.missing_ports, 1);
     assert_eq!(fit.missing_port_examples, [(Guid(0x20), Lid(1), 9)]);
@@ -202,7 +204,8 @@ fn tables_follow_ports_to_their_lids_of_now() {
 
 #[test]
 fn a_port_that_kept_its_lid_wins_over_one_that_moves_to_it() {
-    // By the file's owners LID 4 was 0x10's, whose first LID is 12 now; LID 12 has no owner there.
+    // By the owners in the file, LID 4 belonged to 0x10, whose first LID is now 12; the file names
+    // no owner of LID 12.
     let text = "Unicast lids of switch guid 0x20 x\n0x0004 3 # CA portguid 0x10: 'a'\n0x000c 2\n";
     let fit = parse(text.as_bytes(), "f").unwrap().fit(&fabric());
     assert_eq!(fit.tables.lfts[0].entry(Lid(12)), 2);
@@ -216,7 +219,7 @@ proptest! {
         sample in 0usize..3,
     ) {
         let _ = parse(&text, "f");
-        // Torn in the middle of something that makes sense.
+        // The file is cut in the middle of a valid line.
         let sample = [OPENSM, IBROUTE, FDBS][sample];
         let at = at.index(sample.len());
         let torn = [&sample[..at], &text, &sample[at..]].concat();

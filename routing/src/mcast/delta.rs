@@ -1,4 +1,4 @@
-//! The difference of two fabrics, as far as trees can depend on it.
+//! The difference between two fabrics, as far as multicast trees can depend on it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,7 +8,7 @@ use super::reach::FAR;
 use super::{Orientation, PortMask};
 use crate::topology::{SwitchIdx, Topology};
 
-/// The difference of a fabric from the one before. Switches have their new numbers, except where a
+/// The difference between a fabric and the previous one. Switches have their new numbers, unless a
 /// field says otherwise.
 #[derive(Debug, Default)]
 pub struct GroundDelta {
@@ -17,34 +17,34 @@ pub struct GroundDelta {
     pub(super) gone: Vec<SwitchIdx>,
     /// Switches that are new.
     pub(super) came: Vec<SwitchIdx>,
-    /// Ports of other switches that lead, or led, to a switch, and now lead to another port, to
-    /// another switch, or in another direction.
+    /// For each remaining switch, the ports that lead, or led, to a switch and now lead to another
+    /// port, another switch, or in another direction (up or down).
     pub(super) ports: BTreeMap<SwitchIdx, PortMask>,
-    /// Switches that lie above other neighbours than before.
+    /// Switches that have come to lie above a neighbour, or have ceased to.
     pub(super) lower: BTreeSet<SwitchIdx>,
-    /// Earlier switches that lie below a neighbour that they did not lie below before.
+    /// Remaining switches that lie below a neighbour that was not above them before.
     pub(super) hung: BTreeSet<SwitchIdx>,
-    /// By class of multicast LIDs: the switches from which the way down to some of `hung` is
-    /// shorter than before, or new, with those.
+    /// For each class of multicast LIDs, the switches whose path down to some of `hung` is new or
+    /// shorter than before, each with those of `hung`.
     pub(super) shortened: Vec<HashMap<SwitchIdx, Vec<SwitchIdx>>>,
 }
 
-/// Numbers of switches in one topology and another.
+/// Switch numbers in the old and in the new topology.
 #[derive(Debug)]
 struct Numbers {
-    /// New numbers by old ones.
+    /// New numbers, indexed by old ones.
     new: Vec<Option<SwitchIdx>>,
-    /// Old numbers by new ones.
+    /// Old numbers, indexed by new ones.
     old: Vec<Option<SwitchIdx>>,
 }
 
 impl GroundDelta {
-    /// Whether switches have other numbers than before.
+    /// Whether switch numbers have changed.
     pub fn is_renumbered(&self) -> bool {
         self.numbers.is_some()
     }
 
-    /// The new number of a switch of the fabric before, if it is still present.
+    /// The new number of a switch of the previous fabric; `None` if it has gone.
     pub fn number(&self, old: SwitchIdx) -> Option<SwitchIdx> {
         match &self.numbers {
             Some(numbers) => numbers.new[old.index()],
@@ -52,7 +52,7 @@ impl GroundDelta {
         }
     }
 
-    /// The earlier number of a switch, if it was present.
+    /// The earlier number of a switch; `None` if it was not present.
     pub fn earlier(&self, new: SwitchIdx) -> Option<SwitchIdx> {
         match &self.numbers {
             Some(numbers) => numbers.old[new.index()],
@@ -93,14 +93,14 @@ impl<'a> Side<'a> {
         })
     }
 
-    /// How many hops up each switch is from `from`, over switches that can multicast.
+    /// The number of hops up from `from` to each switch above it, over switches that can multicast.
     fn above(&self, from: SwitchIdx, is_capable: &[bool]) -> HashMap<SwitchIdx, u16> {
         let mut hops = HashMap::from([(from, 0)]);
         let mut queue = vec![from];
         let mut done = 0;
         while let Some(&switch) = queue.get(done) {
             done += 1;
-            // Fewer hops than switches, which are fewer than LIDs.
+            // There are fewer hops than switches, and fewer switches than LIDs.
             let next = hops[&switch] + 1;
             for group in self.topology.groups(switch) {
                 let high = group.neighbour;
@@ -117,7 +117,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The other end of a switch's port that is cabled to a switch.
+/// The other end of a port that is cabled to another switch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Link {
     peer: SwitchIdx,
@@ -125,7 +125,7 @@ struct Link {
     is_up: bool,
 }
 
-/// The difference of `after` from `before`, without ways that became shorter.
+/// Computes the difference between `before` and `after`, except `shortened`.
 pub(super) fn between(before: &Side<'_>, after: &Side<'_>) -> GroundDelta {
     let mut delta = match_switches(before.topology, after.topology);
     let same_order = has_same_order(before, after, &delta);
@@ -157,7 +157,7 @@ fn note_links(
     new: SwitchIdx,
 ) {
     let now: BTreeMap<PortNum, Link> = after.links(new).collect();
-    // `None`: to a switch that is gone.
+    // `None` means that the port led to a switch that has gone.
     let then: BTreeMap<PortNum, Option<Link>> = before
         .links(old)
         .map(|(port, link)| {
@@ -187,7 +187,7 @@ fn note_links(
     }
 }
 
-/// Both lists are in the order of GUIDs.
+/// Matches switches by GUID; both topologies are sorted by GUID.
 fn match_switches(before: &Topology, after: &Topology) -> GroundDelta {
     let guids = |topology: &Topology| {
         let switches = topology.switches().iter();
@@ -199,7 +199,7 @@ fn match_switches(before: &Topology, after: &Topology) -> GroundDelta {
     }
     let find = |guids: &[_], guid| {
         let index = guids.binary_search(guid).ok();
-        // Fewer switches than LIDs.
+        // There are fewer switches than LIDs.
         index.map(|index| SwitchIdx(index as u32))
     };
     let numbers = Numbers {
@@ -218,7 +218,7 @@ fn match_switches(before: &Topology, after: &Topology) -> GroundDelta {
     }
 }
 
-/// Whether all switches that are in both fabrics lie above and below each other as before.
+/// Whether the order, above or below, of all switches that are in both fabrics is unchanged.
 fn has_same_order(before: &Side<'_>, after: &Side<'_>, delta: &GroundDelta) -> bool {
     let then = before.orientation.highest_first().iter();
     let then = then.filter_map(|&old| delta.number(old));
@@ -242,8 +242,8 @@ fn has_same_links(
         })
 }
 
-/// The switches from which the way down to some of `delta.hung` is shorter than before, over
-/// switches that can multicast.
+/// The switches whose path down to some of `delta.hung`, over switches that can multicast, is
+/// shorter than before.
 pub(super) fn shortened(
     (before, was_capable): (&Side<'_>, &[bool]),
     (after, is_capable): (&Side<'_>, &[bool]),

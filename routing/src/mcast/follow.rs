@@ -1,4 +1,4 @@
-//! Trees from earlier trees and the changes since.
+//! Derives trees from earlier trees and the changes since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use super::plan::{plan_oriented, sorted};
 use super::{GroundDelta, Group, Job, Member, Mft, PortMask, Tree, Trees};
 use crate::topology::SwitchIdx;
 
-/// Earlier trees, in the numbers of the present switches.
+/// Earlier trees with the numbers of the present switches.
 ///
 /// Members, masks and tables of absent switches are left out.
 #[derive(Clone, Debug)]
 pub struct Earlier {
-    /// The trees, shared with the planned ones where no switch has another number.
+    /// The trees, shared with the planned ones where no switch number has changed.
     pub trees: Trees,
-    /// The table of each switch, made of the trees.
+    /// The table of each switch, made from the trees.
     pub tables: Vec<Arc<Mft>>,
     /// Multicast LIDs that absent switches forwarded.
     cut: BTreeSet<Lid>,
 }
 
 impl Earlier {
-    /// The part of `trees`, and of the `tables` made of them, that is left after `delta`.
+    /// Reduces `trees`, and the `tables` made from them, to what is left after `delta`.
     pub fn new(trees: &Trees, tables: &[Arc<Mft>], delta: &GroundDelta) -> Earlier {
         if !delta.is_renumbered() {
             return Earlier {
@@ -35,7 +35,7 @@ impl Earlier {
         let gone = delta.gone.iter().map(|old| &tables[old.index()]);
         let cut = gone.flat_map(|table| table.entries().map(|(mlid, _)| mlid));
         let switches = tables.len() - delta.gone.len() + delta.came.len();
-        // Fewer switches than LIDs.
+        // There are fewer switches than LIDs.
         let switches = (0..switches as u32).map(SwitchIdx);
         let earlier = switches.map(|switch| delta.earlier(switch));
         let trees = trees.by_mlid.iter();
@@ -53,7 +53,8 @@ impl Earlier {
     }
 }
 
-/// Numbers are in the order of GUIDs before and after, so that sorted lists stay sorted.
+/// Renumbers the switches of a tree. Numbers follow GUIDs before and after, so that sorted lists
+/// stay sorted.
 fn renumbered(tree: &Tree, delta: &GroundDelta) -> Tree {
     let members = |members: &[Member]| -> Vec<Member> {
         let kept = members.iter().filter_map(|member| {
@@ -76,26 +77,26 @@ fn renumbered(tree: &Tree, delta: &GroundDelta) -> Tree {
     }
 }
 
-/// The result of [`plan`](super::plan) for a job, from the changes.
+/// The result of [`plan`](super::plan) for a job, derived from the changes.
 #[derive(Debug)]
 pub struct Followed {
-    /// The trees. Unconcerned ones are those of [`Earlier`], by the same address.
+    /// The trees. Those that no change concerns are shared with [`Earlier`].
     pub trees: Trees,
-    /// [`Trees::tables`]; equal tables by the same address as before.
+    /// The tables of [`Trees::tables`]; unchanged tables are shared with the earlier ones.
     pub tables: Vec<Arc<Mft>>,
-    /// Multicast LIDs whose trees were planned anew, and those that have none any more.
+    /// Multicast LIDs whose trees were planned again, and those that no longer have a tree.
     pub concerned: BTreeSet<Lid>,
 }
 
-/// The result of [`plan`](super::plan) for `job`: trees without a change stay, all others are
-/// planned anew.
+/// Computes the result of [`plan`](super::plan) for `job`: trees that no change concerns stay, all
+/// others are planned again.
 ///
 /// `delta` leads from the fabric of `earlier` to the job's, and `earlier` was planned for routes
-/// that follow an order. Where fabric and orientation are the same, that is the default.
-/// `held_otherwise` are the multicast LIDs whose masks in some switch differ from `earlier`.
+/// that follow an order. If fabric and orientation are unchanged, `delta` is the default.
+/// `held_otherwise` names the multicast LIDs whose masks in some switch differ from `earlier`.
 ///
 /// # Errors
-/// Why the changes do not give the result, in a few words.
+/// The reason, in a few words, why the result cannot be derived from the changes.
 pub fn follow(
     job: &Job<'_>,
     delta: &GroundDelta,
@@ -128,7 +129,7 @@ pub fn follow(
     Ok(merge(job.groups, earlier, trees))
 }
 
-/// Multicast LIDs with trees of which some link is another than before.
+/// The multicast LIDs whose trees have a link that has changed.
 fn with_other_links(delta: &GroundDelta, earlier: &Earlier) -> BTreeSet<Lid> {
     let mut cut = earlier.cut.clone();
     for (switch, ports) in &delta.ports {
@@ -140,13 +141,13 @@ fn with_other_links(delta: &GroundDelta, earlier: &Earlier) -> BTreeSet<Lid> {
 }
 
 impl Tree {
-    /// Whether its masks join all members: then the tree itself shows how they are connected.
+    /// Whether the masks connect all members, so that the tree itself shows how.
     fn is_simple(&self) -> bool {
         self.parts.len() == 1 && self.unserved() == 0 && !self.masks.is_empty()
     }
 }
 
-/// Whether the way from the top of `tree` to one of its switches may be shorter than before.
+/// Whether the path from the top of `tree` to one of its switches may be shorter than before.
 fn is_shortened(job: &Job<'_>, delta: &GroundDelta, tree: &Tree) -> bool {
     let Some(class) = job.ground.class_of(tree.group.mlid) else {
         return false;
@@ -169,7 +170,7 @@ fn is_shortened(job: &Job<'_>, delta: &GroundDelta, tree: &Tree) -> bool {
         .any(|&low| slots().any(|slot| reach.is_below(slot, low)))
 }
 
-/// Replaces earlier trees by `planned`, and removes trees without a group.
+/// Replaces earlier trees by `planned`, and removes trees whose group has gone.
 fn merge(groups: &[Arc<Group>], earlier: Earlier, planned: Vec<Tree>) -> Followed {
     let Earlier {
         mut trees,
@@ -212,7 +213,7 @@ fn merge(groups: &[Arc<Group>], earlier: Earlier, planned: Vec<Tree>) -> Followe
     }
 }
 
-/// Writes the masks of a multicast LID into the tables of switches that hold others, `before`. Both
+/// Changes the masks of a multicast LID from `before` to `after` in the tables of switches. Both
 /// lists are sorted.
 fn write(
     tables: &mut [Arc<Mft>],

@@ -1,4 +1,5 @@
-//! The ground that trees stand on: the direction up, and the switches that can multicast.
+//! The properties of a fabric on which all trees are planned: the direction up, and the switches
+//! that can multicast.
 
 use std::sync::OnceLock;
 
@@ -9,31 +10,31 @@ use super::reach::{Reach, Slots};
 use super::{Orientation, delta};
 use crate::topology::{SwitchIdx, Topology};
 
-/// All properties of a fabric that trees depend on, for any groups. Costly parts are computed when
-/// they are first needed, and kept.
+/// All properties of a fabric on which trees of any group depend. Costly parts are computed when
+/// first needed, and kept.
 #[derive(Debug)]
 pub struct Ground {
     pub(super) orientation: Orientation,
     pub(super) unicast_follows: bool,
-    /// By switch: for how many multicast LIDs it has table entries.
+    /// The number of multicast LIDs for which each switch has table entries.
     capacities: Vec<u16>,
     slots: Slots,
-    /// Ranges of multicast LIDs that the same switches have table entries for, lowest first.
+    /// Ranges of multicast LIDs for which the same switches have table entries, lowest first.
     classes: Vec<Class>,
 }
 
 #[derive(Debug)]
 struct Class {
-    /// One past its last multicast LID, counted from 0xC000.
+    /// One past the last multicast LID of the class, counted from 0xC000.
     end: u16,
     reach: OnceLock<Reach>,
 }
 
 impl Ground {
-    /// `capacities` has the MulticastFDBCap of each switch by number: how many multicast LIDs from
-    /// 0xC000 on it has entries for, 0 for a switch without multicast (IBA 14.2.5.4). Missing ones
-    /// count as 0. `unicast_follows`: every turn of the unicast routes is legal in the up*/down*
-    /// order.
+    /// Creates the ground of `topology`. `capacities` holds the MulticastFDBCap of each switch by
+    /// number: the number of multicast LIDs from 0xC000 on for which it has entries, 0 for a switch
+    /// without multicast (IBA 14.2.5.4). Missing ones count as 0. `unicast_follows` says that every
+    /// turn of the unicast routes is legal in the up*/down* order.
     pub fn new(
         topology: &Topology,
         capacities: &[u16],
@@ -54,11 +55,11 @@ impl Ground {
         }
     }
 
-    /// The result of [`Ground::new`] for `topology`, reusing parts of this ground, which is that of
+    /// Computes the result of [`Ground::new`] for `topology` from this ground, which belongs to
     /// `before`; and the difference between the two, as far as trees can depend on it.
     ///
     /// # Errors
-    /// Why `topology` needs a new ground, in a few words.
+    /// The reason, in a few words, why the ground of `topology` has to be computed again.
     pub fn follow(
         &self,
         before: &Topology,
@@ -110,7 +111,7 @@ impl Ground {
         Ok((ground, delta))
     }
 
-    /// The direction up.
+    /// The orientation, which says for each link which end is above.
     pub fn orientation(&self) -> &Orientation {
         &self.orientation
     }
@@ -120,7 +121,7 @@ impl Ground {
         self.unicast_follows
     }
 
-    /// The number of the class that a multicast LID is in; `None` where no switch has an entry for
+    /// The number of the class that contains a multicast LID; `None` if no switch has an entry for
     /// it.
     pub(super) fn class_of(&self, mlid: Lid) -> Option<usize> {
         let offset = offset(mlid);
@@ -128,7 +129,7 @@ impl Ground {
         (class < self.classes.len()).then_some(class)
     }
 
-    /// The reachability over the switches of a class.
+    /// The reachability over the switches of a class, computed when first needed.
     pub(super) fn reach(&self, topology: &Topology, class: usize) -> &Reach {
         let Class { end, reach } = &self.classes[class];
         reach.get_or_init(|| {
@@ -137,7 +138,7 @@ impl Ground {
         })
     }
 
-    /// The number that stands for a switch in the sets of [`Reach`].
+    /// The number that represents a switch in the sets of [`Reach`].
     pub(super) fn slot(&self, switch: SwitchIdx) -> usize {
         self.slots.of(switch)
     }

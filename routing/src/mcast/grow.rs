@@ -1,4 +1,4 @@
-//! From the ways up of its switches to the masks of a tree.
+//! Builds the masks of a tree from the link that leads up from each switch.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,33 +8,34 @@ use rsm_ids::PortNum;
 use super::{Member, PortMask};
 use crate::topology::SwitchIdx;
 
-/// The link by which a switch hangs from another one.
+/// The link by which a switch hangs below its parent in a tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Up {
-    /// The port that it leaves by.
+    /// The port of the lower switch.
     pub(super) port: PortNum,
     pub(super) parent: SwitchIdx,
-    /// The parent's port.
+    /// The port of the parent.
     pub(super) parent_port: PortNum,
 }
 
 #[derive(Default)]
 struct Node {
     up: Option<Up>,
-    /// Members and receivers at this switch and below.
+    /// The number of members at this switch and below; `receivers` counts those that receive.
     members: usize,
     receivers: usize,
-    /// The lowest child so far, and how many there are.
+    /// A child in the tree; `children` counts all of them.
     child: Option<SwitchIdx>,
     children: usize,
     mask: PortMask,
 }
 
-/// The masks of the tree in which `members`, sorted by switch, hang from `top`; sorted, none empty.
+/// The masks of the tree in which `members`, sorted by switch, hang below `top`; sorted, and none
+/// empty.
 ///
-/// `depth` is the depth of each switch, `up` its link to a switch one hop higher. Bits that no
-/// packet would need are not set: none lead to switches with senders only. Nor is any part of the
-/// way to `top` in the tree that is above the common part of all members' ways.
+/// `depth` holds the depth of each switch, `up` returns its link to a switch one hop higher. Bits
+/// that no packet needs are not set: none lead to switches with senders only. The tree begins where
+/// the paths of its members first divide: it leaves out any common part of their paths to `top`.
 pub(super) fn grow(
     members: &[Member],
     top: SwitchIdx,
@@ -93,7 +94,7 @@ pub(super) fn grow(
         .collect()
 }
 
-/// Adds a switch and its way up to `top`, as far as that is not in the tree.
+/// Adds a switch and its path up to `top`, until it meets the tree.
 fn climb(
     nodes: &mut BTreeMap<SwitchIdx, Node>,
     mut switch: SwitchIdx,

@@ -1,18 +1,18 @@
-//! Master trees, for routes that follow no order of the switches, such as those that are free of
-//! credit loops by their lanes.
+//! Master trees: multicast for routes that follow no order of the switches, such as routes whose
+//! freedom from credit loops rests on VLs.
 //!
-//! No order turns links up or down there, so that one tree at a time is proved: a master tree spans
-//! all switches, and closes no cycle of (link, lane) with the unicast routes and the other master
-//! trees. The tree of a group is the part of one that joins its members, so that it needs no
-//! further proof, and no join changes the tree of another group. Packets take the lanes of their
-//! service level: each level that groups have and that switches map to other lanes has a master
+//! Such routes give links no direction up or down, so each tree needs a proof of its own. A master
+//! tree spans all switches and closes no cycle of (link, VL) with the unicast routes and the other
+//! master trees. The tree of a group is the part of a master tree that connects its members: it
+//! needs no further proof, and no join changes the tree of another group. Packets use the VLs of
+//! their service level: each level that groups have and that switches map to other VLs has a master
 //! tree of its own.
 //!
-//! In a grid, OpenSM's torus-2QoS shows which trees there are: a spine along the last dimension,
-//! ribs along the one before, and so on. Packets go to the spine as unicast packets do, one
-//! dimension after the other, and the turns away from it, which unicast packets take around faults
-//! only, lead to a lane of their own. Each line is cut where the unicast packets of the same lane
-//! do not pass: at the dateline, or opposite to it.
+//! In a grid, the trees have the form of OpenSM's torus-2QoS: a spine along the last dimension,
+//! ribs along the previous one, and so on. Packets go to the spine as unicast packets do, one
+//! dimension after the other, and the turns away from it, which unicast packets only take around
+//! faults, lead to a VL of their own. Each line is cut where unicast packets of the same VL do not
+//! pass: at the dateline, or opposite to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,23 +26,24 @@ use crate::lanes::Lanes;
 use crate::topology::{Group as PortGroup, SwitchIdx};
 use crate::verify::LaneDependencies;
 
-/// How many switches of an island are tried as the root of a master tree. Each costs a proof; where
-/// that many do not do, others rarely would.
+/// The number of switches of an island that are tried as the root of a master tree. Each costs a
+/// proof; if that many fail, others rarely succeed.
 const ROOTS_TRIED: usize = 16;
 
-/// The groups that share a master tree: their service levels, and their class of multicast LIDs.
+/// The groups that share a master tree: their service levels as a bit mask, and their class of
+/// multicast LIDs.
 type Key = (u16, usize);
 
-/// A master tree; one for each island.
+/// A master tree on each island.
 struct Master {
-    /// By switch: hops from the root, or [`FAR`] where the tree does not lead.
+    /// For each switch, the hops from the root, or [`FAR`] if the tree does not reach it.
     depth: Vec<u16>,
     ups: Vec<Option<Up>>,
-    /// By island.
+    /// The root on each island.
     roots: BTreeMap<u32, SwitchIdx>,
 }
 
-/// A tree for each of `groups`. Members whose switch no master tree reaches are in none of
+/// Plans a tree for each of `groups`. Members whose switch no master tree reaches are in none of
 /// [`Tree::parts`].
 pub(super) fn plan(job: &Job<'_>, groups: &[Arc<Group>]) -> Vec<Tree> {
     let alike = job.routing.lanes.alike();
@@ -77,7 +78,7 @@ pub(super) fn plan(job: &Job<'_>, groups: &[Arc<Group>]) -> Vec<Tree> {
     sites.into_iter().map(tree).collect()
 }
 
-/// `levels`, each replaced by the lowest that is mapped to the same lanes.
+/// The bits of `levels`, each replaced by the lowest level that is mapped to the same VLs.
 fn representatives(alike: &[u8], levels: u16) -> u16 {
     let own = alike.iter().enumerate();
     let own = own.filter(|(level, _)| levels >> level & 1 == 1);
@@ -90,7 +91,8 @@ fn masters(job: &Job<'_>, islands: &BTreeMap<Key, BTreeSet<u32>>) -> BTreeMap<Ke
     }
     let lanes: &Lanes = &job.routing.lanes;
     let mut needs = LaneDependencies::of(job.topology, &[&job.routing.tables], lanes);
-    // Routes that can deadlock by themselves are the operator's decision; trees make it no worse.
+    // Routes that can deadlock without multicast are the operator's decision; trees do not worsen
+    // that.
     let nothing_to_lose = !needs.is_sound();
     let mut masters = BTreeMap::new();
     for (&(levels, class), islands) in islands {
@@ -129,7 +131,7 @@ impl Master {
         self.roots.insert(island, growth.reached[0]);
     }
 
-    /// Adds the part of the master tree that joins members to a group's tree.
+    /// Adds the part of the master tree that connects the members to a group's tree.
     fn join(&self, site: Site, tree: &mut Tree) {
         let Some(&root) = self.roots.get(&site.island) else {
             return;
@@ -145,7 +147,7 @@ impl Master {
     }
 }
 
-/// The coordinates of a grid, and the place of each switch.
+/// The coordinates of a grid, and those of each switch; `None` if the fabric is no grid.
 type Places<'a> = Option<(&'a Coordinates, Vec<Vec<u16>>)>;
 
 fn places<'a>(job: &Job<'a>) -> Places<'a> {
@@ -164,7 +166,7 @@ struct Search<'a, 'j> {
 }
 
 impl<'a> Search<'a, '_> {
-    /// The first tree that reaches all switches; without one, the tree that reaches most.
+    /// The first tree that reaches all switches, else the tree that reaches most.
     fn find(&self, needs: &LaneDependencies<'a>) -> Option<Growth<'a, '_>> {
         let switches = self.switches().count();
         let mut best: Option<Growth<'a, '_>> = None;
@@ -202,8 +204,8 @@ impl<'a> Search<'a, '_> {
         })
     }
 
-    /// The switches in the order in which they are tried as roots: in a grid those first from which
-    /// the halves of each ring meet where unicast packets of the same lane do not pass.
+    /// The switches in the order in which they are tried as roots. In a grid, those come first from
+    /// which the halves of each ring meet where unicast packets of the same VL do not pass.
     fn roots(&self) -> Vec<SwitchIdx> {
         let mut roots: Vec<SwitchIdx> = self.switches().collect();
         if let Some((coordinates, places)) = &self.places {
@@ -219,7 +221,8 @@ impl<'a> Search<'a, '_> {
         roots
     }
 
-    /// The dimensions that a tree spreads along, one after the other; last along all links.
+    /// The dimensions along which a tree spreads, one after the other; the last phase is along all
+    /// links.
     fn phases(&self) -> Vec<Option<usize>> {
         let dimensions = self
             .places
@@ -232,7 +235,7 @@ impl<'a> Search<'a, '_> {
             .collect()
     }
 
-    /// The dimension that a link lies in.
+    /// The dimension of a link between two switches.
     fn dimension(&self, from: SwitchIdx, to: SwitchIdx) -> Option<usize> {
         let (coordinates, places) = self.places.as_ref()?;
         let (dimension, _) = coordinates.step(&places[from.index()], &places[to.index()])?;
@@ -243,13 +246,13 @@ impl<'a> Search<'a, '_> {
 /// A master tree that grows from its root.
 struct Growth<'a, 's> {
     search: &'s Search<'a, 's>,
-    /// The dependencies of everything else, and of the tree as far as they were added.
+    /// The dependencies of everything else, and those of the tree that were added so far.
     needs: LaneDependencies<'a>,
-    /// By switch: the ports of the tree.
+    /// For each switch, the ports that belong to the tree.
     masks: Vec<PortMask>,
     depth: Vec<u16>,
     ups: Vec<Option<Up>>,
-    /// The switches of the tree, each after the one that it hangs from.
+    /// The switches of the tree, each after its parent.
     reached: Vec<SwitchIdx>,
 }
 
@@ -272,8 +275,8 @@ impl<'a, 's> Growth<'a, 's> {
         growth
     }
 
-    /// Spreads along one dimension after the other, each switch from the nearest one; with
-    /// `is_proved` only by links that close no cycle with all before.
+    /// Spreads along one dimension after the other, each switch from the nearest one of the tree.
+    /// With `is_proved`, only links are used that close no cycle with everything before.
     fn spread(&mut self, is_proved: bool) {
         let topology = self.search.job.topology;
         for phase in self.search.phases() {
@@ -293,7 +296,7 @@ impl<'a, 's> Growth<'a, 's> {
         }
     }
 
-    /// Lets a switch hang from another one, by the first of their links that is allowed.
+    /// Attaches a switch to another one, by the first of their links that is allowed.
     fn attach(&mut self, switch: SwitchIdx, group: &PortGroup<'_>, is_proved: bool) {
         let next = group.neighbour;
         for link in group.links {
@@ -315,10 +318,11 @@ impl<'a, 's> Growth<'a, 's> {
         }
     }
 
-    /// Whether no cycle closes with another link at `switch`; then its dependencies are added.
+    /// Whether another link at `switch` closes no cycle; if so, its dependencies are added.
     fn stands(&mut self, switch: SwitchIdx) -> bool {
         let topology = self.search.job.topology;
-        // The new link is one more way into the others' channels, which may then take other lanes.
+        // The new link gives packets another way into the channels of the other links, where they
+        // may then use other VLs.
         let senders: Vec<_> = self.masks[switch.index()]
             .ports()
             .filter_map(|port| Some((port, topology.peer(switch, port)?)))

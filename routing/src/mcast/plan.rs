@@ -1,4 +1,4 @@
-//! The trees of all groups.
+//! Plans the trees of all groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use super::{Ground, Group, Member, PortMask, Tree, Trees, masters};
 use crate::engine::Routing;
 use crate::topology::{SwitchIdx, Topology};
 
-/// The ports by which a switch forwards packets to a multicast LID now, as far as that is known. A
-/// hint: trees keep these branches where they can.
+/// The ports by which a switch forwards packets to a multicast LID at present, as far as known.
+/// This is a hint: trees keep these branches where they can.
 pub type Held<'a> = dyn Fn(SwitchIdx, Lid) -> PortMask + Sync + 'a;
 
-/// All inputs of trees.
+/// All inputs for planning trees.
 pub struct Job<'a> {
     /// The fabric.
     pub topology: &'a Topology,
-    /// Its unicast routes.
+    /// The unicast routes.
     pub routing: &'a Routing,
-    /// The ground that trees stand on; of this topology and these routes.
+    /// The ground of this topology and these routes.
     pub ground: &'a Ground,
-    /// Sorted by multicast LID, each once.
+    /// The groups, sorted by multicast LID and without duplicates.
     pub groups: &'a [Arc<Group>],
     /// The masks that switches hold.
     pub held: &'a Held<'a>,
 }
 
-/// Members that the same switches can join.
+/// Members that the same switches can connect.
 pub(super) struct Site {
     pub(super) class: usize,
     pub(super) island: u32,
@@ -42,11 +42,10 @@ pub(super) struct Site {
 
 /// Finds a tree for each group.
 ///
-/// Trees go up and down by the ground's orientation wherever members have a common top. Where they
-/// have none, and where the unicast routes follow no orientation, [`plan`] keeps trees only if
-/// there is no credit loop, unicast routes included, unless those close one by themselves; else all
-/// groups have parts of master trees. Members that no such tree serves are in none of
-/// [`Tree::parts`].
+/// Trees follow the ground's orientation wherever members have a common top. Where they have none,
+/// and where the unicast routes follow no orientation, [`plan`] keeps trees only if they close no
+/// credit loop with the unicast routes, or if these close one by themselves; otherwise all groups
+/// get parts of master trees. Members that no such tree serves are in none of [`Tree::parts`].
 pub fn plan(job: &Job<'_>) -> Trees {
     let follows = job.ground.unicast_follows;
     let oriented = (follows || job.routing.lanes.is_single()).then(|| {
@@ -64,8 +63,8 @@ pub fn plan(job: &Job<'_>) -> Trees {
     }
 }
 
-/// A tree by the ground's orientation for each of `groups`, and the members that have no common
-/// top.
+/// Plans a tree by the ground's orientation for each of `groups`. Second, the members that have no
+/// common top.
 pub(super) fn plan_oriented(job: &Job<'_>, groups: &[&Arc<Group>]) -> (Vec<Tree>, Vec<Homeless>) {
     let sites: Vec<(usize, Site, Option<SwitchIdx>)> = groups
         .par_iter()
@@ -130,14 +129,14 @@ pub(super) fn plan_oriented(job: &Job<'_>, groups: &[&Arc<Group>]) -> (Vec<Tree>
     (trees, homeless)
 }
 
-/// The tree with its parts and masks in their order.
+/// Sorts the parts and masks of a tree.
 pub(super) fn sorted(mut tree: Tree) -> Tree {
     tree.masks.sort_unstable_by_key(|&(switch, _)| switch);
     tree.parts.sort_unstable();
     tree
 }
 
-/// The members of a group by island. Members that no tree can serve are left out.
+/// The members of a group, one site for each island. Members that no tree can serve are left out.
 pub(super) fn find_sites(job: &Job<'_>, group: &Group) -> Vec<Site> {
     if !group.mlid.is_multicast() {
         return Vec::new();
@@ -161,8 +160,9 @@ pub(super) fn find_sites(job: &Job<'_>, group: &Group) -> Vec<Site> {
     islands.into_iter().map(site).collect()
 }
 
-/// The switch that members hang from: the one from which most of them hang now, if it reaches them
-/// all; else one of those from which they hang least deep, which multicast LIDs take in turns.
+/// The switch below which members hang. This is the present top of most of them if it reaches them
+/// all; otherwise, one of the tops with the least depth, which different multicast LIDs use in
+/// turn.
 fn find_top(job: &Job<'_>, reach: &Reach, mlid: Lid, members: &[Member]) -> Option<SwitchIdx> {
     let mut switches = FixedBitSet::new();
     let mut found: BTreeMap<SwitchIdx, SwitchIdx> = BTreeMap::new();
@@ -184,9 +184,8 @@ fn find_top(job: &Job<'_>, reach: &Reach, mlid: Lid, members: &[Member]) -> Opti
     (!tops.is_empty()).then(|| tops[usize::from(offset(mlid)) % tops.len()])
 }
 
-/// The mask that a switch holds, where trees may depend on it: where they have to be proved
-/// together, the tree of one group could otherwise depend on earlier attempts, and never come to
-/// rest.
+/// The mask that a switch holds, or none where trees have to be proved together: there the tree of
+/// one group could otherwise depend on earlier attempts, and planning would never come to rest.
 fn held(job: &Job<'_>, switch: SwitchIdx, mlid: Lid) -> PortMask {
     if job.ground.unicast_follows {
         (job.held)(switch, mlid)
@@ -195,7 +194,7 @@ fn held(job: &Job<'_>, switch: SwitchIdx, mlid: Lid) -> PortMask {
     }
 }
 
-/// The top that a switch reaches by going up along held links.
+/// The top that a switch reaches by going up along held links, if there is one.
 fn held_top(
     job: &Job<'_>,
     reach: &Reach,
@@ -236,14 +235,15 @@ fn ups<'a>(job: &'a Job<'_>, switch: SwitchIdx) -> impl Iterator<Item = Up> + 'a
         })
 }
 
-/// Whether packets to the multicast LID pass a link in either direction; `own` is the mask of its
+/// Whether packets to the multicast LID cross a link in either direction; `own` is the mask of its
 /// lower end.
 fn is_link_held(job: &Job<'_>, mlid: Lid, own: PortMask, up: &Up) -> bool {
     own.contains(up.port) || held(job, up.parent, mlid).contains(up.parent_port)
 }
 
-/// The link by which a switch hangs from one that is one hop nearer to the top: a held link, or one
-/// that the multicast LID decides, the same for all switches with the same choice.
+/// The link by which a switch hangs below one that is one hop nearer to the top: a held link if
+/// there is one, else one chosen by the multicast LID, in the same way for all switches with equal
+/// choices.
 fn way_up(job: &Job<'_>, mlid: Lid, depth: &[u16], switch: SwitchIdx) -> Option<Up> {
     let nearer = depth[switch.index()].checked_sub(1)?;
     let ways = || ups(job, switch).filter(|up| depth[up.parent.index()] == nearer);

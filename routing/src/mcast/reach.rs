@@ -1,4 +1,4 @@
-//! Reachability by ways down only, over switches that can multicast.
+//! Reachability over paths that only go down, across switches that can multicast.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -9,14 +9,14 @@ use fixedbitset::FixedBitSet;
 use super::{GroundDelta, Orientation};
 use crate::topology::{SwitchIdx, Topology};
 
-/// No number of hops.
+/// The mark of an unreachable switch, in place of a number of hops.
 pub(super) const FAR: u16 = u16::MAX;
 
-/// Numbers that stand for switches in sets, and stay when other switches come and go.
+/// Numbers that represent switches in sets, and that stay when other switches come and go.
 #[derive(Debug)]
 pub(super) struct Slots {
     by_switch: Vec<u32>,
-    /// The slots of switches that have gone.
+    /// Slots of switches that have gone, free for reuse.
     free: Vec<u32>,
     count: usize,
 }
@@ -30,7 +30,7 @@ impl Slots {
         }
     }
 
-    /// The slots of the fabric after `delta`: switches that stay keep theirs.
+    /// The slots of the fabric after `delta`: remaining switches keep theirs.
     pub(super) fn follow(&self, delta: &GroundDelta) -> Slots {
         let mut slots = Slots {
             by_switch: self.by_switch.clone(),
@@ -41,7 +41,7 @@ impl Slots {
             let gone = delta.gone.iter().map(|old| self.by_switch[old.index()]);
             slots.free.extend(gone);
             let switches = self.by_switch.len() - delta.gone.len() + delta.came.len();
-            // Fewer switches than LIDs.
+            // There are fewer switches than LIDs.
             let switches = (0..switches as u32).map(SwitchIdx);
             slots.by_switch = switches
                 .map(|switch| match delta.earlier(switch) {
@@ -61,17 +61,18 @@ impl Slots {
     }
 }
 
-/// Reachability downwards.
+/// Which switches can be reached by going down.
 #[derive(Debug)]
 pub(super) struct Reach {
     is_capable: Vec<bool>,
-    /// By switch: the slots of itself and of every switch that paths down lead to; none where it
-    /// cannot multicast.
+    /// For each switch, the slots of itself and of every switch to which paths down lead; empty if
+    /// it cannot multicast.
     below: Vec<Arc<FixedBitSet>>,
-    /// By switch: hops of the longest way down.
+    /// For each switch, the hops of the longest path down.
     height: Vec<u32>,
-    /// By switch: the number of its island, the switches that links between capable ones join.
-    /// `None` where all switches are capable: islands are the topology's components then.
+    /// For each switch, the number of its island: a set of switches connected by links between
+    /// capable ones. `None` if all switches are capable; islands then equal the topology's
+    /// components.
     island: Option<Vec<u32>>,
 }
 
@@ -99,8 +100,8 @@ impl Reach {
         reach
     }
 
-    /// The result of [`Reach::new`] for the fabric after `delta`, with a look at switches above a
-    /// difference only.
+    /// Computes the result of [`Reach::new`] for the fabric after `delta`, examining only switches
+    /// above a difference.
     pub(super) fn follow(
         &self,
         topology: &Topology,
@@ -120,7 +121,8 @@ impl Reach {
                 .collect(),
             is_capable,
         };
-        // The lowest first: the switches below a switch are known when its turn comes.
+        // The lowest switch first, so that the switches below each one are complete when its turn
+        // comes.
         let place = |switch: SwitchIdx| (Reverse(orientation.place(switch)), switch);
         let mut due: BTreeSet<_> = delta.lower.iter().map(|&switch| place(switch)).collect();
         while let Some((_, switch)) = due.pop_first() {
@@ -141,7 +143,8 @@ impl Reach {
         reach
     }
 
-    /// The switches below a capable switch, from those below its neighbours, and its height.
+    /// Computes the set of switches below a capable switch from those below its neighbours, and its
+    /// height.
     fn look_down(
         &self,
         topology: &Topology,
@@ -170,23 +173,23 @@ impl Reach {
     pub(super) fn island(&self, topology: &Topology, switch: SwitchIdx) -> u32 {
         match &self.island {
             Some(island) => island[switch.index()],
-            // Fewer components than switches.
+            // There are fewer components than switches.
             None => topology.component_of(switch) as u32,
         }
     }
 
-    /// Whether `low` lies below `high`, or is it; by slot.
+    /// Whether the switch in slot `low` lies below `high`, or is `high`.
     pub(super) fn is_below(&self, low: usize, high: SwitchIdx) -> bool {
         self.below[high.index()].contains(low)
     }
 
-    /// Whether paths down lead from `top` to all of `switches`, which are slots.
+    /// Whether paths down lead from `top` to all of `switches`, a set of slots.
     pub(super) fn covers(&self, top: SwitchIdx, switches: &FixedBitSet) -> bool {
         switches.is_subset(&self.below[top.index()])
     }
 
-    /// The switches that all of `switches`, which are slots, can hang from, those from which they
-    /// hang least deep.
+    /// The switches from which paths down lead to all of `switches`, a set of slots, reduced to
+    /// those at the least depth.
     pub(super) fn tops(&self, topology: &Topology, switches: &FixedBitSet) -> Vec<SwitchIdx> {
         let mut tops = Vec::new();
         let mut lowest = u32::MAX;
@@ -204,7 +207,7 @@ impl Reach {
         tops
     }
 
-    /// Hops of the shortest way down from `top`; [`FAR`] where there is none.
+    /// For each switch, the hops of the shortest path down from `top`; [`FAR`] if there is none.
     pub(super) fn depths(
         &self,
         topology: &Topology,
@@ -217,7 +220,7 @@ impl Reach {
         let mut done = 0;
         while let Some(&switch) = queue.get(done) {
             done += 1;
-            // Fewer hops than switches, which are fewer than LIDs.
+            // There are fewer hops than switches, and fewer switches than LIDs.
             let next = depth[switch.index()] + 1;
             for group in topology.groups(switch) {
                 let low = group.neighbour;

@@ -1,4 +1,4 @@
-//! Trees where no orientation helps: any tree whose dependencies prove to close no cycle.
+//! Plans trees without an orientation: any tree whose dependencies are proved to close no cycle.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,28 @@ use super::{Member, PortMask, Tree};
 use crate::topology::SwitchIdx;
 use crate::verify::Dependencies;
 
-/// How many switches of an island are tried as the top of a tree. Each costs a proof; where that
-/// many highest switches do not do, others rarely would.
+/// The number of switches of an island that are tried as the top of a tree. Each costs a proof; if
+/// that many of the highest switches fail, others rarely succeed.
 const TOPS_TRIED: usize = 16;
 
-/// Members without a tree.
+/// Members of a group that have no tree.
 pub(super) struct Homeless {
-    /// Of the group among the job's.
+    /// The index of the group among the job's groups.
     pub(super) index: usize,
     pub(super) class: usize,
     pub(super) members: Vec<Member>,
 }
 
-/// Gives trees to members that have none, all of an island the same, if there is one that closes no
-/// cycle with the unicast routes and the other trees.
+/// Gives trees to members that have none: one tree for all of an island, if there is one that
+/// closes no cycle with the unicast routes and the other trees.
 ///
-/// Where the routes follow no orientation, the trees of `trees` are proved first. Returns whether
-/// they stand, and none of their members is without one; if not, no tree of them is of use.
+/// Where the routes follow no orientation, the trees in `trees` must be proved first. Returns
+/// whether they are sound and no member of theirs is without a tree; if not, none of the trees may
+/// be used.
 pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], homeless: Vec<Homeless>) -> bool {
     let mut needs = Dependencies::of(job.topology, &job.routing.tables);
-    // Routes that can deadlock by themselves are the operator's decision; trees make it no worse.
+    // Routes that can deadlock without multicast are the operator's decision; trees do not worsen
+    // that.
     let nothing_to_lose = !needs.is_acyclic();
     for tree in trees.iter() {
         needs.add_multicast(&tree.masks);
@@ -73,7 +75,7 @@ pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], homeless: Vec<Homeless>)
     true
 }
 
-/// For each of `homeless`, its part of the one tree of shortest ways from `top`.
+/// For each of `homeless`, its part of the one tree of shortest paths from `top`.
 fn span(
     job: &Job<'_>,
     reach: &Reach,

@@ -2,24 +2,24 @@ use rsm_ids::{Guid, PortNum};
 
 use super::{MAX_DESCRIPTION, MAX_NODES, MAX_PORTS};
 
-/// Nodes and cables that make no fabric.
+/// The rule that nodes and cables break, so that they make no fabric.
 ///
 /// Nodes are named by their identifiers in topology files, like `S-0002c90300001234`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NetlistError {
-    /// More nodes than a subnet has unicast LIDs.
+    /// There are more nodes than a subnet has unicast LIDs.
     #[error("{count} nodes: a subnet has LIDs for at most {MAX_NODES}")]
     TooManyNodes {
-        /// How many were given.
+        /// The number of nodes.
         count: usize,
     },
-    /// A node GUID of zero.
+    /// A node GUID is zero.
     #[error("node {index} has the GUID 0, which names nothing")]
     ZeroGuid {
         /// The node's index.
         index: usize,
     },
-    /// Two nodes with one GUID.
+    /// Two nodes have one GUID.
     #[error("nodes {first} and {second} have the same GUID {guid}")]
     DuplicateNodeGuid {
         /// The GUID.
@@ -29,23 +29,23 @@ pub enum NetlistError {
         /// The index of the other node.
         second: usize,
     },
-    /// Two ports with one GUID.
+    /// Two ports have one GUID.
     #[error(
         "ports {first_port} of node {first} and {second_port} of node {second} have the same GUID {guid}"
     )]
     DuplicatePortGuid {
         /// The GUID.
         guid: Guid,
-        /// The index of the node that had it first.
+        /// The index of the node with the first port.
         first: usize,
-        /// Its port.
+        /// The first port.
         first_port: PortNum,
-        /// The index of the other node.
+        /// The index of the node with the second port.
         second: usize,
-        /// Its port.
+        /// The second port.
         second_port: PortNum,
     },
-    /// A port GUID of zero.
+    /// A port GUID is zero.
     #[error("port {port} of node {id} has the GUID 0, which names nothing")]
     ZeroPortGuid {
         /// The node.
@@ -53,15 +53,15 @@ pub enum NetlistError {
         /// The port.
         port: PortNum,
     },
-    /// No ports, or more than a switch can number.
+    /// A node has no ports, or more than a switch can number.
     #[error("node {id} has {num_ports} ports: expected 1 to {MAX_PORTS}")]
     PortCount {
         /// The node.
         id: String,
-        /// How many ports it was given.
+        /// The number of ports of the node.
         num_ports: u8,
     },
-    /// A description that does not fit the attribute.
+    /// A description is too long for the NodeDescription attribute.
     #[error("the description of node {id} has {len} bytes: expected at most {MAX_DESCRIPTION}")]
     DescriptionTooLong {
         /// The node.
@@ -69,15 +69,15 @@ pub enum NetlistError {
         /// The description's length in bytes.
         len: usize,
     },
-    /// A description with a NUL in it, which is the padding of the attribute.
+    /// A description contains a NUL, which is the padding of the NodeDescription attribute.
     #[error("the description of node {id} has a NUL byte at offset {offset}")]
     DescriptionNul {
         /// The node.
         id: String,
-        /// Where, in bytes.
+        /// The position of the NUL, in bytes from 0.
         offset: usize,
     },
-    /// A vendor identity of more than 24 bits.
+    /// A vendor ID has more than 24 bits.
     #[error("the vendor identity {vendor_id:#x} of node {id} has more than 24 bits")]
     VendorId {
         /// The node.
@@ -85,13 +85,13 @@ pub enum NetlistError {
         /// The value given.
         vendor_id: u32,
     },
-    /// An enhanced port 0 where there is no port 0.
+    /// A node other than a switch has an enhanced port 0.
     #[error("node {id} is not a switch but has an enhanced port 0")]
     PortZeroOfNoSwitch {
         /// The node.
         id: String,
     },
-    /// Something is stated about a port that is not an end port of the node.
+    /// Something is stated about a port that is not an end port of its node.
     #[error("port {port} is not an end port of node {id}")]
     NotAnEndPort {
         /// The node.
@@ -99,27 +99,27 @@ pub enum NetlistError {
         /// The port.
         port: PortNum,
     },
-    /// A cable that ends at no node.
+    /// A cable ends at a node that does not exist.
     #[error("cable {cable} ends at node {node}, and there are {count} nodes")]
     NoSuchNode {
         /// The cable's index.
         cable: usize,
         /// The node's index.
         node: usize,
-        /// How many nodes there are.
+        /// The number of nodes.
         count: usize,
     },
-    /// A cable in a port that the node does not have.
+    /// A cable ends at a port that the node does not have.
     #[error("a cable ends in port {port} of node {id}: expected 1 to {num_ports}")]
     NoSuchPort {
         /// The node.
         id: String,
         /// The port.
         port: PortNum,
-        /// How many external ports the node has.
+        /// The number of external ports of the node.
         num_ports: u8,
     },
-    /// Two cables in one port.
+    /// Two cables end at one port.
     #[error("two cables end in port {port} of node {id}")]
     PortInUse {
         /// The node.

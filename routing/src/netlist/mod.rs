@@ -1,8 +1,8 @@
-//! Nodes and cables, as a file or a generator states them.
+//! The nodes and cables of a fabric, as a file or a generator states them.
 //!
-//! A netlist is the hardware of a fabric: nodes with their ports, and cables between them. It says
-//! nothing about which link is up, and no subnet manager has touched it, except that ports carry
-//! the LIDs that the file saw on them.
+//! A netlist is the hardware of a fabric: nodes with their ports, and cables between them. It does
+//! not say which links are up, and holds nothing that a subnet manager sets, except the LIDs that
+//! ports had when the file was written.
 //!
 //! A [`Netlist`] is valid by construction: node GUIDs and stated port GUIDs are unique, a cable's
 //! ends exist, no port holds two cables. It keeps its nodes in the order given and its cables in
@@ -25,29 +25,30 @@ pub const MAX_PORTS: u8 = 254;
 /// The length of NodeDescription in bytes (IBA 14.2.5.2).
 pub const MAX_DESCRIPTION: usize = 64;
 
-/// The most nodes a subnet can have: each needs a unicast LID.
+/// The maximum number of nodes of a subnet: each needs a unicast LID.
 pub const MAX_NODES: usize = Lid::UNICAST_LAST.0 as usize;
 
-/// One end of a cable: index of the node in [`Netlist::nodes`], external port of that node.
+/// One end of a cable: the index of the node in [`Netlist::nodes`], and an external port of that
+/// node.
 pub type CableEnd = (usize, PortNum);
 
 /// A cable between two ports.
 ///
-/// Both ends may be at one node (a loop), even in one port (a loop-back plug).
+/// Both ends may be at one node (a loop), even at one port (a loop-back plug).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Cable {
     /// The lower end, by node index and then port.
     pub a: CableEnd,
     /// The higher end.
     pub b: CableEnd,
-    /// The lanes.
+    /// The number of lanes.
     pub width: LinkWidth,
     /// The speed of each lane.
     pub speed: LinkSpeed,
 }
 
 impl Cable {
-    /// Width and speed together.
+    /// The rate: width and speed together.
     pub const fn rate(&self) -> LinkRate {
         LinkRate {
             width: self.width,
@@ -60,7 +61,7 @@ impl Cable {
         self.a.0 == self.b.0
     }
 
-    /// The end across from `end`.
+    /// The other end of the cable.
     pub fn across(&self, end: CableEnd) -> CableEnd {
         if end == self.a { self.b } else { self.a }
     }
@@ -76,15 +77,15 @@ pub struct Netlist {
     cables: Vec<Cable>,
     by_guid: HashMap<Guid, usize>,
     by_port_guid: HashMap<Guid, CableEnd>,
-    /// Where each node's ports start in `cable_of`.
+    /// For each node, the index of its first port in `cable_of`.
     first_port: Vec<u32>,
-    /// The cable in each external port, by `first_port[node] + port - 1`.
+    /// The index of the cable at each external port, by `first_port[node] + port - 1`.
     cable_of: Vec<u32>,
 }
 
 impl PartialEq for Netlist {
     fn eq(&self, other: &Self) -> bool {
-        // The other fields follow from these two.
+        // The other fields are derived from these two.
         self.nodes == other.nodes && self.cables == other.cables
     }
 }
@@ -92,7 +93,7 @@ impl PartialEq for Netlist {
 impl Eq for Netlist {}
 
 impl Netlist {
-    /// A netlist of these nodes and cables.
+    /// Creates a netlist from these nodes and cables.
     ///
     /// Nodes keep their order; cables are sorted, each with its lower end first.
     ///
@@ -129,7 +130,7 @@ impl Netlist {
         &self.cables
     }
 
-    /// Nodes and cables, to be changed and given to [`Netlist::new`] again.
+    /// Returns the nodes and cables, to be changed and passed to [`Netlist::new`] again.
     pub fn into_parts(self) -> (Vec<Node>, Vec<Cable>) {
         (self.nodes, self.cables)
     }
@@ -146,8 +147,8 @@ impl Netlist {
         self.by_port_guid.get(&guid).copied()
     }
 
-    /// The index of the node that people call `name`: its identifier (`S-0002c90300001234`), its
-    /// GUID (`0x0002c90300001234`), or its description where no other node has the same.
+    /// The index of the node that `name` identifies: by its identifier (`S-0002c90300001234`), its
+    /// GUID (`0x0002c90300001234`), or its description if no other node has the same.
     pub fn by_name(&self, name: &str) -> Option<usize> {
         let digits = name
             .strip_prefix(['S', 'H', 'R'])
@@ -167,7 +168,7 @@ impl Netlist {
         named.next().is_none().then_some(first)
     }
 
-    /// The cable in an external port, if there is one.
+    /// The cable at an external port, if there is one.
     pub fn cable(&self, (node, port): CableEnd) -> Option<&Cable> {
         let num_ports = self.nodes.get(node)?.num_ports;
         if port.0 == 0 || port.0 > num_ports {
@@ -177,12 +178,12 @@ impl Netlist {
         self.cables.get(slot as usize)
     }
 
-    /// The port across the cable in an external port, if there is a cable.
+    /// The port at the other end of the cable, if a cable is connected to the port.
     pub fn peer(&self, end: CableEnd) -> Option<CableEnd> {
         self.cable(end).map(|cable| cable.across(end))
     }
 
-    /// How many nodes there are of a kind.
+    /// The number of nodes of a kind.
     pub fn count(&self, kind: NodeKind) -> usize {
         self.nodes.iter().filter(|node| node.kind == kind).count()
     }
@@ -236,7 +237,7 @@ impl GuidIndex {
     }
 }
 
-/// The place of each node's first external port in a list of all external ports.
+/// The index of each node's first external port in a list of all external ports.
 fn first_ports(nodes: &[Node]) -> Vec<u32> {
     let mut next = 0;
     nodes
@@ -259,7 +260,7 @@ fn sort_cables(cables: &mut [Cable]) {
     cables.sort_unstable_by_key(|cable| (cable.a, cable.b));
 }
 
-/// The index of the cable in each external port, or [`NO_CABLE`].
+/// The index of the cable at each external port, or [`NO_CABLE`].
 ///
 /// # Errors
 /// A cable ends at no port, or at one that holds another cable.

@@ -6,16 +6,16 @@ use rsm_ids::{Guid, Lid, Lmc, PortNum};
 /// The kind of a node (IBA 14.2.5.3, NodeType).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum NodeKind {
-    /// Forwards packets; its port 0 is its own management port.
+    /// A switch, which forwards packets; its port 0 is its own management port.
     Switch,
     /// A channel adapter: a host's HCA, or an aggregation node inside a switch.
     Ca,
-    /// Joins subnets.
+    /// A router, which connects subnets.
     Router,
 }
 
 impl NodeKind {
-    /// The letter a node's identifier starts with in topology files: `S`, `H` or `R`.
+    /// The letter with which a node's identifier starts in topology files: `S`, `H` or `R`.
     pub const fn letter(self) -> char {
         match self {
             NodeKind::Switch => 'S',
@@ -35,41 +35,43 @@ impl fmt::Display for NodeKind {
     }
 }
 
-/// An end port as a file or a generator states it: its GUID and the addresses it starts with.
+/// An end port as a file or a generator states it: its GUID and its initial addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PortSpec {
     /// The port's GUID.
     pub guid: Guid,
-    /// The base LID the port holds before a subnet manager comes; [`Lid::NONE`] on a fresh port.
+    /// The base LID that the port holds before a subnet manager configures it; [`Lid::NONE`] on a
+    /// fresh port.
     ///
-    /// Kept as stated, also where it cannot be right (multicast, permissive, not aligned to the
-    /// LMC): real fabrics start from such values and a subnet manager has to mend them.
+    /// The LID is kept as stated, even where it cannot be right (multicast, permissive, not aligned
+    /// to the LMC): real fabrics start from such values, and a subnet manager has to repair them.
     pub lid: Lid,
-    /// The LMC the port holds before a subnet manager comes.
+    /// The LMC that the port holds before a subnet manager configures it.
     pub lmc: Lmc,
 }
 
 /// A node, as a file or a generator states it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
-    /// Switch, channel adapter or router.
+    /// The kind of node: switch, channel adapter or router.
     pub kind: NodeKind,
     /// The node GUID, unique in the fabric and not zero.
     pub guid: Guid,
-    /// The GUID of the system the node is part of; [`Guid::ZERO`] where none is stated.
+    /// The GUID of the system to which the node belongs; [`Guid::ZERO`] if none is stated.
     pub system_image_guid: Guid,
     /// The vendor's OUI, 24 bits.
     pub vendor_id: u32,
     /// The vendor's device number.
     pub device_id: u16,
-    /// NodeDescription: at most [`MAX_DESCRIPTION`](super::MAX_DESCRIPTION) bytes without the NUL
-    /// padding, UTF-8 by custom only.
+    /// The NodeDescription: at most [`MAX_DESCRIPTION`](super::MAX_DESCRIPTION) bytes without the
+    /// NUL padding, UTF-8 by convention only.
     pub description: Vec<u8>,
     /// The number of external ports, 1 to [`MAX_PORTS`](super::MAX_PORTS); they are numbered from 1.
     pub num_ports: u8,
-    /// Whether a switch's port 0 is an enhanced one (a full end port); false for other nodes.
+    /// Whether a switch's port 0 is enhanced, which makes it a full end port; false for other
+    /// nodes.
     pub enhanced_port0: bool,
-    /// End ports with a statement: port 0 of a switch, external ports of other nodes.
+    /// The stated end ports: port 0 of a switch, external ports of other nodes.
     ///
     /// A port may be missing; [`Node::port`] gives its defaults.
     pub ports: BTreeMap<PortNum, PortSpec>,
@@ -81,12 +83,12 @@ impl Node {
         format!("{}-{:016x}", self.kind.letter(), self.guid.0)
     }
 
-    /// The description for people, with replacement characters for invalid UTF-8.
+    /// The description for display, with replacement characters for invalid UTF-8.
     pub fn name(&self) -> String {
         String::from_utf8_lossy(&self.description).into_owned()
     }
 
-    /// Whether this is an aggregation node: the adapter inside a switch that reduces in-network.
+    /// Whether this is an aggregation node: the adapter inside a switch for in-network reductions.
     pub fn is_aggregation_node(&self) -> bool {
         self.kind == NodeKind::Ca
             && self
@@ -95,8 +97,8 @@ impl Node {
                 .any(|window| window == AGGREGATION_NODE)
     }
 
-    /// The numbers of the ports that have an address of their own: port 0 of a switch,
-    /// every external port of another node.
+    /// The numbers of the end ports, which have addresses of their own: port 0 of a switch, every
+    /// external port of another node.
     pub fn end_ports(&self) -> impl Iterator<Item = PortNum> + use<> {
         let range = match self.kind {
             NodeKind::Switch => 0..=0,
@@ -122,5 +124,5 @@ impl Node {
     }
 }
 
-/// Part of the description of every aggregation node, set by its firmware.
+/// The text that every aggregation node has in its description, set by its firmware.
 const AGGREGATION_NODE: &[u8] = b"Aggregation Node";

@@ -1,19 +1,20 @@
-//! Below the drawing: the fullest links, and the groups, each with a link to its place.
+//! Draws the lists below the drawing: the fullest links, and the groups, each with a link to its
+//! position.
 
 use super::fabric::{Drawing, counted, short};
 use super::svg::{Anchor, Svg};
 use super::{Colours, MARGIN, Scene, WIDTH};
 use crate::quality::Share;
 
-/// Links that are listed.
+/// The maximum number of listed links.
 const LINKS: usize = 10;
-/// Groups that are listed; the drawing shows them all.
+/// The maximum number of listed groups; the drawing shows all of them.
 const GROUPS: usize = 240;
-/// Columns of the list of groups.
+/// The number of columns in the list of groups.
 const COLUMNS: usize = 4;
 const LINE: f64 = 16.0;
 
-/// Draws both lists from `y` on, and gives where they end.
+/// Draws both lists from the height `y` on, and returns the height at which they end.
 pub(super) fn draw(
     svg: &mut Svg,
     scene: &Scene<'_>,
@@ -85,7 +86,7 @@ fn links(
     y
 }
 
-/// The groups in columns, a link to each; none where there is one group for each tier.
+/// Draws the groups in columns, each with a link; nothing if every tier is a single group.
 fn groups(svg: &mut Svg, drawing: &Drawing<'_>, y: f64) -> f64 {
     let groups = &drawing.layout().groups;
     let pods: Vec<usize> = (0..groups.len())

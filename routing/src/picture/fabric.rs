@@ -1,4 +1,5 @@
-//! The fabric by tiers and pods, at the places of [`layout`](super::layout): those of the web page.
+//! Draws the fabric by tiers and pods, at the positions of [`layout`](super::layout), which the web
+//! page uses as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,43 +9,45 @@ use super::{Colours, DRAWING, LEFT, MARGIN, Scene};
 use crate::quality::Share;
 use crate::topology::SwitchIdx;
 
-/// Pairs of switches whose links are drawn one by one; beyond, links between groups are bands.
+/// The maximum number of pairs of switches whose links are drawn individually; beyond it, links
+/// between groups are drawn as bands.
 pub const MOST_LINES: usize = 7000;
 
-/// Links with too many paths, and missing cables, that are drawn at most: the fullest ones.
+/// The maximum number of links with too many paths, and of missing cables, that are drawn: the
+/// fullest ones.
 pub const MOST_MARKED: usize = 2000;
 
-/// The widest cell, in cells of the layout.
+/// The maximum width of a cell, in cells of the layout.
 const WIDEST: f64 = 2.3;
-/// Pixels of a cell at most.
+/// The maximum size of a cell, in pixels.
 const NEAREST: f64 = 87.0;
-/// Pixels of the drawing's height, at least and at most.
+/// The minimum and maximum height of the drawing, in pixels.
 const HEIGHT: [f64; 2] = [200.0, 620.0];
-/// Text below this size is not even there to be zoomed.
+/// The minimum font size: text below it is left out, although the picture can be zoomed.
 const SMALLEST: f64 = 0.15;
-/// Columns of a group that a click on a switch shows.
+/// The number of columns of a group that a click on a switch shows.
 const SLICE: usize = 14;
-/// Width of a letter by the size of its font.
+/// The width of a letter, as a fraction of the font size.
 const LETTER: f64 = 0.6;
 
 /// All links between the same two switches.
 struct Bundle {
     cables: usize,
-    /// The worst link of both directions.
+    /// The load of the fullest of these links, in either direction, in times its share.
     times: f64,
     is_beyond: bool,
     paths: u64,
 }
 
-/// The layout on the page of the picture.
+/// The layout, scaled to the page of the picture.
 pub(super) struct Drawing<'a> {
     scene: &'a Scene<'a>,
     layout: Layout,
     hosts: Vec<usize>,
     bundles: BTreeMap<(u32, u32), Bundle>,
-    /// Pixels of a cell.
+    /// The size of a cell of the layout, in pixels.
     scale: f64,
-    /// How far tiers are apart, by the layout's distance.
+    /// The factor by which the distance between tiers exceeds the layout's.
     stretch: f64,
     left: f64,
     top: f64,
@@ -92,7 +95,7 @@ impl<'a> Drawing<'a> {
         let layout = layout(&switches, &cables);
         let scale = (DRAWING / layout.width.max(1.0)).min(NEAREST);
         let high = (layout.height * scale).clamp(HEIGHT[0], HEIGHT[1]);
-        // A single tier has nothing to be stretched.
+        // A single tier leaves nothing to stretch.
         let stretch = match layout.tiers {
             0 | 1 => 1.0,
             _ => high / (layout.height * scale),
@@ -127,13 +130,13 @@ impl<'a> Drawing<'a> {
         )
     }
 
-    /// Width and height of the switches of a group.
+    /// The width and height of a switch of a group, in pixels.
     fn cell(&self, group: &Group) -> (f64, f64) {
         let width = group.pitch.min(WIDEST) * 0.8 * self.scale;
         (width.max(0.8), (0.7 * self.scale).clamp(1.5, 30.0))
     }
 
-    /// The gap between a switch and the bar of its hosts, and the room of that bar.
+    /// The gap between a switch and the bar of its hosts, and the height of that bar, in pixels.
     fn folded(&self, group: &Group) -> (f64, f64) {
         match group.line > 1.0 {
             true => (
@@ -155,7 +158,7 @@ impl<'a> Drawing<'a> {
         [x, y, wide, high]
     }
 
-    /// Where the drawing ends.
+    /// The lower end of the drawing, in pixels.
     pub(super) fn bottom(&self) -> f64 {
         let groups = self.layout.groups.iter();
         let ends = groups.map(|group| {
@@ -174,7 +177,8 @@ impl<'a> Drawing<'a> {
         self.views(svg);
     }
 
-    /// A view of each group, and of each slice of a wide one, so near that names can be read.
+    /// Defines a view for each group, and for each slice of a wide group, near enough to read
+    /// names.
     fn views(&self, svg: &mut Svg) {
         for (number, group) in self.layout.groups.iter().enumerate() {
             let [x, y, wide, high] = self.rectangle(group);
@@ -192,7 +196,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The name of the view in which the name of a switch can be read.
+    /// The name of the view in which the name of a switch is readable.
     pub(super) fn view_of(&self, switch: usize) -> String {
         let (place, group) = (&self.layout.places[switch], self.group(switch));
         if columns(group) <= SLICE {
@@ -214,7 +218,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// `pod 3, leaves: 16 switches, 512 hosts`.
+    /// The text for a group, such as `pod 3, leaves: 16 switches, 512 hosts`.
     pub(super) fn group_name(&self, number: usize) -> String {
         let group = &self.layout.groups[number];
         let hosts: usize = self.members(number).map(|switch| self.hosts[switch]).sum();
@@ -251,7 +255,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The line between two switches; a curve within a line of a tier.
+    /// The line between two switches; a curve if both are in one row of a tier.
     fn line(&self, a: u32, b: u32) -> Line {
         let (from, to) = (self.at(a as usize), self.at(b as usize));
         let (wide, high) = ((from.0 - to.0).abs(), (from.1 - to.1).abs());
@@ -293,7 +297,8 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Of each group, the groups of each tier below it as one: bands upon bands would hide all.
+    /// Draws a band from each group to the groups of each lower tier together: one band for each
+    /// pair of groups would hide everything.
     fn bands(&self, svg: &mut Svg) {
         let mut bands: BTreeMap<(u32, u32), (u32, f64, f64)> = BTreeMap::new();
         for &(a, b) in self.bundles.keys() {
@@ -335,7 +340,7 @@ impl<'a> Drawing<'a> {
         beyond
     }
 
-    /// The ends of missing cables whose switches are there, each pair once.
+    /// The ends of missing cables whose switches are present, each pair once.
     fn missing(&self) -> BTreeSet<(u32, u32)> {
         let end = |guid| self.scene.topology.switch_by_guid(guid);
         let missing = self.scene.missing.iter();
@@ -347,7 +352,7 @@ impl<'a> Drawing<'a> {
         let beyond = self.beyond();
         let drawn = &beyond[..beyond.len().min(MOST_MARKED)];
         let split = drawn.partition_point(|&(_, times)| times >= super::FULL);
-        // Red above amber.
+        // Red lies above amber.
         for (colour, part) in [
             (Colours::WARN, &drawn[split..]),
             (Colours::BAD, &drawn[..split]),
@@ -406,12 +411,14 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// By switch, whether a link of it has too many paths, and the most times its share.
+    /// For each switch, whether one of its links has too many paths, and the largest load in times
+    /// its share.
     fn worst(&self) -> Vec<Option<(bool, f64)>> {
         let mut worst: Vec<Option<(bool, f64)>> = vec![None; self.hosts.len()];
         for (&(a, b), bundle) in &self.bundles {
             let own = Some((bundle.is_beyond, bundle.times));
-            // The lower end: the links that share paths are those of one switch to a tier above.
+            // The load counts for the lower end, because the links that share paths are those of
+            // one switch to a tier above.
             let tier = |switch: u32| self.layout.places[switch as usize].tier;
             let ends: &[u32] = match tier(a).cmp(&tier(b)) {
                 std::cmp::Ordering::Less => &[b],
@@ -479,7 +486,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The numbers of pods, above the groups of their tier.
+    /// Draws the numbers of pods above the groups of their tier.
     fn pods(&self, svg: &mut Svg, groups: &[usize]) {
         for &number in groups {
             let group = &self.layout.groups[number];
@@ -557,24 +564,24 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// How a kind is drawn.
+/// The way in which a kind of line or mark is drawn.
 pub(super) enum Sample {
     Line(&'static str, &'static str),
     Box(&'static str),
     None,
 }
 
-/// Switches of a line of a group.
+/// The number of switches in a row of a group.
 fn columns(group: &Group) -> usize {
     (group.width / group.pitch).round() as usize
 }
 
-/// `1 switch`, `2 switches`.
+/// A number with its noun: `1 switch`, `2 switches`.
 pub(super) fn counted(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// The name within the description of a switch that states its chassis and model too, as in
+/// The switch name within a description that also states its chassis and model, as in
 /// `MF0;leaf-03:MQM8700/U1`.
 pub(super) fn short(name: &str) -> &str {
     let inside = name
@@ -583,7 +590,7 @@ pub(super) fn short(name: &str) -> &str {
     inside.map_or(name, |(inside, _)| inside)
 }
 
-/// A text in the middle of a place of this width and height, as large as fits.
+/// Draws a text in the middle of an area of this width and height, as large as fits.
 fn label(svg: &mut Svg, text: &str, (x, y): (f64, f64), width: f64, height: f64, colour: &str) {
     let letters = text.chars().count().max(1) as f64;
     let size = (width / (letters * LETTER)).min(height * 0.8).min(11.0);

@@ -1,18 +1,19 @@
-//! Links by load.
+//! Draws a histogram of links by load.
 
 use super::svg::{Anchor, Svg};
 use super::{Direction, Drawn, MARGIN, WIDTH};
 
 const BINS: usize = 40;
 
-/// How many links of each direction.
+/// The number of links of each direction.
 type Bin = [usize; Direction::ALL.len()];
 
 const LEFT: f64 = 80.0;
 const PLOT: f64 = WIDTH - MARGIN - LEFT;
 const HEIGHT: f64 = 200.0;
 
-/// Draws the histogram from `y` on: how many links have which load, in parts of the mean.
+/// Draws the histogram from the height `y` on: the number of links at each load, in multiples of
+/// the mean.
 pub(super) fn draw(svg: &mut Svg, links: &[Drawn], y: f64) {
     svg.text((MARGIN, y), 14.0, Anchor::Start, "links by load");
     let top = y + 30.0;
@@ -27,7 +28,7 @@ pub(super) fn draw(svg: &mut Svg, links: &[Drawn], y: f64) {
         return;
     }
     let highest = links.iter().map(|link| link.load).fold(0.0, f64::max);
-    // The mean is always in the picture.
+    // The mean is always within the picture.
     let end = if highest > 1.0 { highest } else { 1.0 };
     let bin = |load: f64| ((load / end * BINS as f64) as usize).min(BINS - 1);
     let mut counts = [Bin::default(); BINS];
@@ -44,7 +45,7 @@ pub(super) fn draw(svg: &mut Svg, links: &[Drawn], y: f64) {
             if count == 0 {
                 continue;
             }
-            // A single link has to be seen.
+            // Even a single link must be visible.
             let height = (count as f64 / fullest as f64 * HEIGHT).max(1.0);
             base -= height;
             let [from, to] = [bin, bin + 1].map(|edge| edge as f64 / BINS as f64 * end);

@@ -1,64 +1,66 @@
-//! The places of switches in a drawing by tiers: roots above, leaves below, pods side by side.
+//! Computes the positions of switches in a drawing by tiers: roots above, leaves below, pods side
+//! by side.
 //!
-//! A tier is a row, of several lines where it has many switches. A pod is a part that holds together
-//! without the top tier; each is a column. Places depend only on names, ranks and cables, so that a
-//! fabric looks the same after each change.
+//! A tier is a row, of several lines if it has many switches. A pod is a part that stays connected
+//! without the top tier; each pod is a column. Positions depend only on names, ranks and cables, so
+//! that a fabric looks the same after each change.
 
 use std::cmp::Ordering;
 
-/// Switches of a line before a tier gets a second one: some pixels each on a page.
+/// The number of switches in a line at which a tier gets a second line: each has some pixels on a
+/// page.
 const LINE: f64 = 96.0;
-/// Width of the space between two pods, in cells.
+/// The space between two pods, in cells.
 const POD_GAP: f64 = 1.5;
-/// Height of the drawing by its width: what a screen has beside lists.
+/// The height of the drawing as a fraction of its width: the space that a screen has beside lists.
 const ASPECT: f64 = 0.42;
-/// The least space between two tiers, in cells.
+/// The minimum space between two tiers, in cells.
 const TIER_GAP: f64 = 3.0;
-/// The distance of two lines of a tier with hosts, in cells: they are folded below their leaf.
+/// The distance of two lines of a tier with hosts, in cells: the hosts are folded below their leaf.
 const LINE_OVER_HOSTS: f64 = 2.0;
-/// How far the cells of a line may be apart, in cells.
+/// The maximum distance of two neighbours in a line, in cells.
 const MAX_PITCH: f64 = 6.0;
 
-/// A switch to be placed.
+/// A switch to be positioned.
 #[derive(Debug, Clone)]
 pub struct LayoutSwitch<'a> {
-    /// Its name: neighbours in a line have neighbouring names.
+    /// The name of the switch; neighbours in a line have neighbouring names.
     pub name: &'a str,
-    /// Its rank, 0 for roots, where routing ranks switches.
+    /// The rank of the switch, 0 for roots; `None` where routing does not rank switches.
     pub rank: Option<u32>,
-    /// Whether hosts are at it.
+    /// Whether the switch has hosts.
     pub has_hosts: bool,
 }
 
-/// The place of a switch.
+/// The position of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Place {
     /// The tier, 0 at the top.
     pub tier: u32,
-    /// The index of its group.
+    /// The index of its group in [`Layout::groups`].
     pub group: u32,
-    /// The centre of its cell, in cells from the left and from the top.
+    /// The horizontal centre of the switch's cell, in cells from the left.
     pub x: f64,
-    /// See `x`.
+    /// The vertical centre of the switch's cell, in cells from the top.
     pub y: f64,
 }
 
-/// The switches of a tier and a pod: a rectangle.
+/// The switches of one tier and one pod, which form a rectangle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Group {
     /// The tier, 0 at the top.
     pub tier: u32,
-    /// The pod, counted from the left; `None` in the top tier, and where there is only one.
+    /// The pod, counted from the left; `None` in the top tier, and if there is only one pod.
     pub pod: Option<u32>,
-    /// Its switches.
+    /// The number of switches in the group.
     pub count: u32,
-    /// Left edge, in cells.
+    /// The left edge, in cells.
     pub x: f64,
-    /// Upper edge, in cells.
+    /// The upper edge, in cells.
     pub y: f64,
-    /// Width, in cells.
+    /// The width, in cells.
     pub width: f64,
-    /// Height, in cells.
+    /// The height, in cells.
     pub height: f64,
     /// The distance of two neighbours in a line, in cells.
     pub pitch: f64,
@@ -66,23 +68,23 @@ pub struct Group {
     pub line: f64,
 }
 
-/// A fabric by tiers.
+/// The layout of a fabric by tiers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Layout {
-    /// The places, in the order of the switches.
+    /// The positions, in the order of the switches.
     pub places: Vec<Place>,
-    /// The groups, by tier and from the left.
+    /// The groups, sorted by tier and from left to right.
     pub groups: Vec<Group>,
-    /// The tiers.
+    /// The number of tiers.
     pub tiers: u32,
-    /// Width of all, in cells.
+    /// The width of the whole layout, in cells.
     pub width: f64,
-    /// Height of all, in cells.
+    /// The height of the whole layout, in cells.
     pub height: f64,
 }
 
-/// Places `switches`, which `cables` join: each pair of indices once or more often, in any order.
-/// Pairs with an index beyond the switches are left out.
+/// Positions `switches`, which `cables` connect: each pair of indices once or more often, in any
+/// order. Pairs with an index beyond the switches are ignored.
 pub fn layout(switches: &[LayoutSwitch<'_>], cables: &[(u32, u32)]) -> Layout {
     if switches.is_empty() {
         return Layout::default();
@@ -104,7 +106,7 @@ pub fn layout(switches: &[LayoutSwitch<'_>], cables: &[(u32, u32)]) -> Layout {
     place(&order, &tiers, &has_hosts, &pods)
 }
 
-/// Neighbours of each switch (compressed rows).
+/// The neighbours of each switch, as compressed rows.
 struct Neighbours {
     starts: Vec<usize>,
     ends: Vec<u32>,
@@ -138,8 +140,8 @@ impl Neighbours {
     }
 }
 
-/// The tier of each switch, without gaps: by rank where all have one, else by the distance to the
-/// next hosts.
+/// The tier of each switch, without gaps: by rank if all switches have one, else by the distance to
+/// the nearest hosts.
 fn tiers(switches: &[LayoutSwitch<'_>], neighbours: &Neighbours) -> Vec<u32> {
     let ranks: Option<Vec<u32>> = switches.iter().map(|switch| switch.rank).collect();
     let raw = ranks.unwrap_or_else(|| by_distance(switches, neighbours));
@@ -150,8 +152,8 @@ fn tiers(switches: &[LayoutSwitch<'_>], neighbours: &Neighbours) -> Vec<u32> {
     raw.iter().map(tier).collect()
 }
 
-/// The greatest distance to hosts, less the distance of each: leaves are the last tier. A part
-/// without hosts is in it, too.
+/// The greatest distance to hosts minus each switch's own distance, which makes leaves the last
+/// tier. A part without hosts is in the last tier as well.
 fn by_distance(switches: &[LayoutSwitch<'_>], neighbours: &Neighbours) -> Vec<u32> {
     let mut distance = vec![u32::MAX; switches.len()];
     let leaf = |index: &usize| switches[*index].has_hosts;
@@ -185,17 +187,17 @@ fn by_distance(switches: &[LayoutSwitch<'_>], neighbours: &Neighbours) -> Vec<u3
 
 /// The pods, in the order of their first names.
 struct Pods {
-    /// Of each switch; 0 in the top tier and where there is one pod.
+    /// The pod of each switch; 0 in the top tier, and if there is only one pod.
     of: Vec<u32>,
     count: u32,
 }
 
 impl Pods {
-    /// Parts that hold together without the top tier. Single switches are no pods: where each leaf
-    /// stands alone, all leaves are one.
+    /// The parts that stay connected without the top tier. Single switches are no pods: where each
+    /// leaf is unconnected, all leaves form one pod.
     fn find(switches: &[LayoutSwitch<'_>], tiers: &[u32], neighbours: &Neighbours) -> Pods {
         let mut part = vec![u32::MAX; switches.len()];
-        // Of each part, its size and the switch with the first name.
+        // For each part, its size and the switch whose name comes first.
         let mut parts: Vec<(usize, usize)> = Vec::new();
         for start in 0..switches.len() {
             if tiers[start] == 0 || part[start] != u32::MAX {
@@ -247,16 +249,16 @@ impl Pods {
 #[derive(Clone, Copy)]
 struct Lines {
     count: usize,
-    /// The distance of two, in cells.
+    /// The distance of two lines, in cells.
     distance: f64,
 }
 
 impl Lines {
-    /// The lines of a tier with so many switches; `is_alone` where there is no other tier.
+    /// The lines of a tier with this many switches; `is_alone` if there is no other tier.
     fn of(switches: usize, has_hosts: bool, is_alone: bool) -> Lines {
         let switches = switches as f64;
         let over_hosts = if has_hosts { LINE_OVER_HOSTS } else { 1.0 };
-        // One tier alone, as of a torus, is as high as a drawing.
+        // A single tier, such as a torus, fills the height of a drawing.
         let count = match is_alone {
             true => (switches * ASPECT / over_hosts).sqrt(),
             false => (switches / LINE).sqrt(),
@@ -275,17 +277,17 @@ impl Lines {
 struct PodColumns {
     lefts: Vec<f64>,
     widths: Vec<f64>,
-    /// The width of all, with the gaps.
+    /// The total width, gaps included.
     total: f64,
 }
 
 impl PodColumns {
-    /// Columns of at least these widths, together at least as wide as the top tier.
+    /// Creates columns of at least these widths, together at least as wide as the top tier.
     fn new(mut widths: Vec<f64>, top_width: f64) -> PodColumns {
         let gaps = POD_GAP * (widths.len() - 1) as f64;
         let below: f64 = widths.iter().sum::<f64>() + gaps;
         let total = below.max(top_width);
-        // Pods are as wide as what is above them.
+        // Pods are as wide as the tier above them.
         let stretch = (total - gaps) / (below - gaps);
         let mut lefts = Vec::with_capacity(widths.len());
         let mut left = 0.0;
@@ -301,13 +303,13 @@ impl PodColumns {
         }
     }
 
-    /// Left edge and width of a pod's column.
+    /// The left edge and the width of a pod's column.
     fn of(&self, pod: u32) -> (f64, f64) {
         (self.lefts[pod as usize], self.widths[pod as usize])
     }
 }
 
-/// Gives places to the switches in `order`: by tier, then pod. `has_hosts` is by tier.
+/// Positions the switches, given in `order`: by tier, then pod. `has_hosts` is indexed by tier.
 fn place(order: &[usize], tiers: &[u32], has_hosts: &[bool], pods: &Pods) -> Layout {
     let groups: Vec<&[usize]> = order
         .chunk_by(|&a, &b| (tiers[a], pods.of(a)) == (tiers[b], pods.of(b)))
@@ -380,7 +382,7 @@ fn place(order: &[usize], tiers: &[u32], has_hosts: &[bool], pods: &Pods) -> Lay
     layout
 }
 
-/// The upper edges of tiers with these lines, `width` cells wide.
+/// The upper edges of tiers with these lines, for a layout `width` cells wide.
 fn tops(lines: &[Lines], width: f64) -> Vec<f64> {
     let cells: f64 = lines.iter().map(|lines| lines.height()).sum();
     let gaps = (lines.len() - 1).max(1) as f64;
@@ -396,7 +398,7 @@ fn tops(lines: &[Lines], width: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Compares names as people do: runs of digits by their number.
+/// Compares names in natural order: runs of digits by their number.
 pub fn natural(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
     loop {
@@ -418,7 +420,7 @@ pub fn natural(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Takes a run of digits from the front, and gives it without leading zeros.
+/// Removes a run of digits from the front, and returns it without leading zeros.
 fn digits<'a>(text: &mut &'a [u8]) -> &'a [u8] {
     let end = text.iter().position(|byte| !byte.is_ascii_digit());
     let (run, rest) = text.split_at(end.unwrap_or(text.len()));
@@ -431,12 +433,12 @@ fn digits<'a>(text: &mut &'a [u8]) -> &'a [u8] {
 mod tests {
     use super::*;
 
-    /// Names, ranks and hosts of a tree of `pods` pods, each with two leaves and two others, below
-    /// two spines.
+    /// The names and cables of a tree of `pods` pods, each with two leaves and two other switches,
+    /// below two spines.
     fn tree(pods: usize) -> (Vec<String>, Vec<(u32, u32)>) {
         let mut names = vec!["spine-1".to_owned(), "spine-2".to_owned()];
         let mut cables = Vec::new();
-        // The pods' names descend, so that the order is not that of the switches.
+        // The pods' names descend, so that their order differs from that of the switches.
         for pod in (1..=pods).rev() {
             let first = names.len() as u32;
             for kind in ["agg-1", "agg-2", "leaf-1", "leaf-2"] {

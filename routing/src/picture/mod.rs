@@ -1,12 +1,13 @@
-//! A fabric and the load of its links as a picture (SVG 1.1), readable at tens of thousands of
-//! hosts.
+//! Draws a fabric and the load of its links as a picture (SVG 1.1), readable at tens of thousands
+//! of hosts.
 //!
-//! The drawing is that of the web page: [`layout`] gives both their places. Switches stand by tiers
-//! and pods, hosts are folded below their leaf. Links that have more paths than their
-//! [share](crate::quality::Share) are amber or red at any size of the fabric, and so are missing
-//! cables; where there are too many links for lines, links between groups are bands. A click on a
-//! group shows it alone, so that the names of its switches can be read, and a click beside it all
-//! again. Below are the fullest links, the pods, and a histogram of the links by load.
+//! The drawing equals that of the web page: [`layout`] positions the switches of both. Switches
+//! stand by tiers and pods, hosts are folded below their leaf. Links that have more paths than
+//! their [share](crate::quality::Share) are amber or red at any size of the fabric, and so are
+//! missing cables; where there are too many links for lines, links between groups are bands. A
+//! click on a group shows that group alone, so that the names of its switches can be read; a click
+//! beside it shows everything again. Below are the fullest links, the pods, and a histogram of the
+//! links by load.
 
 mod details;
 mod fabric;
@@ -25,16 +26,16 @@ use svg::{Anchor, Line, Stroke, Svg};
 
 const WIDTH: f64 = 1400.0;
 const MARGIN: f64 = 24.0;
-/// The drawing begins behind the names of tiers.
+/// The left edge of the drawing, to the right of the names of tiers.
 const LEFT: f64 = 160.0;
-/// Width of the drawing.
+/// The width of the drawing.
 const DRAWING: f64 = WIDTH - MARGIN - LEFT;
-/// Characters that a line of a note has room for.
+/// The maximum number of characters in a line of a note.
 const LINE: usize = 215;
-/// A link with so many times its share is red.
+/// The load, in times its share, from which a link is red.
 const FULL: f64 = 2.0;
 
-/// The colours of the web page by day.
+/// The colours of the web page in its light theme.
 struct Colours;
 
 impl Colours {
@@ -53,17 +54,17 @@ impl Colours {
 pub struct Scene<'a> {
     /// The fabric.
     pub topology: &'a Topology,
-    /// Its links and their use: [`link_uses`](crate::quality::link_uses).
+    /// The links of the fabric and their use: [`link_uses`](crate::quality::link_uses).
     pub links: &'a [LinkUse],
     /// The level of each switch, 0 at the top.
     pub levels: &'a [u8],
-    /// Switches at both ends of cables that should be there.
+    /// The switches at both ends of missing cables.
     pub missing: &'a [(Guid, Guid)],
     /// The heading.
     pub title: &'a str,
     /// Further lines of text above the picture.
     pub notes: &'a [String],
-    /// The name of a switch.
+    /// Returns the name of a switch.
     pub name: &'a dyn Fn(Guid) -> String,
 }
 
@@ -99,7 +100,8 @@ impl Direction {
 #[derive(Clone, Copy)]
 struct Drawn {
     direction: Direction,
-    /// The time it takes for its paths, in parts of that of all links together.
+    /// The time that the link takes for its paths, relative to the time of all links sharing the
+    /// paths of all.
     load: f64,
 }
 
@@ -121,7 +123,7 @@ pub fn draw(scene: &Scene<'_>) -> String {
     svg.finish(WIDTH, MARGIN)
 }
 
-/// A text in lines that fit, broken between words.
+/// Breaks a text into lines that fit, between words.
 fn lines(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -139,7 +141,7 @@ fn lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// The links in the order of the scene's.
+/// The links, in the order of the scene.
 fn drawn(scene: &Scene<'_>) -> Vec<Drawn> {
     let level = |guid: Guid| {
         let switch = scene.topology.switch_by_guid(guid);
@@ -164,7 +166,7 @@ fn drawn(scene: &Scene<'_>) -> Vec<Drawn> {
     scene.links.iter().map(draw).collect()
 }
 
-/// The kinds of lines in rows that fit.
+/// Draws the kinds of lines in rows that fit.
 fn legend(svg: &mut Svg, entries: &[(Sample, String)], mut y: f64) {
     let mut x = MARGIN;
     for (sample, text) in entries {

@@ -1,5 +1,5 @@
-//! The little of SVG that pictures need: well-formed, and every number in as few digits as it
-//! takes.
+//! Writes the small part of SVG that pictures need: well-formed, with every number as short as
+//! possible.
 
 use std::fmt::{self, Write as _};
 
@@ -9,7 +9,7 @@ pub(super) struct Svg {
     height: f64,
 }
 
-/// Where a text's anchor is.
+/// The alignment of a text to its position.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     Start,
@@ -17,7 +17,7 @@ pub(super) enum Anchor {
     End,
 }
 
-/// A line from one point to another; a curve past `over` where there is one.
+/// A line from one point to another; a curve past the point `over` if that is given.
 #[derive(Clone, Copy)]
 pub(super) struct Line {
     pub(super) from: (f64, f64),
@@ -25,28 +25,28 @@ pub(super) struct Line {
     pub(super) over: Option<(f64, f64)>,
 }
 
-/// How lines are drawn.
+/// The style of lines.
 pub(super) struct Stroke<'a> {
     pub(super) colour: &'a str,
-    /// In pixels.
+    /// The width in pixels.
     pub(super) width: f64,
     pub(super) opacity: f64,
-    /// Lengths of dashes and gaps; empty for none.
+    /// The lengths of dashes and gaps; empty for a solid line.
     pub(super) dash: &'a str,
 }
 
-/// A length or coordinate: a tenth of a pixel is enough.
+/// A length or coordinate in pixels, written to a tenth of a pixel.
 struct Px(f64);
 
 impl fmt::Display for Px {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tenths = (self.0 * 10.0).round() / 10.0;
-        // No -0.
+        // Adding 0.0 turns -0 into 0.
         write!(f, "{}", tenths + 0.0)
     }
 }
 
-/// Text in XML: markup escaped, characters that XML 1.0 does not allow replaced.
+/// Text in XML: markup is escaped, and characters that XML 1.0 does not allow are replaced.
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {
@@ -74,21 +74,21 @@ impl Svg {
         }
     }
 
-    /// A filled rectangle; `tip` is shown where the pointer rests on it.
+    /// Draws a filled rectangle; `tip` is shown where the pointer rests on it.
     pub(super) fn rect(&mut self, [x, y, width, height]: [f64; 4], fill: &str, tip: &str) {
         self.reach(y + height);
         let [x, y, width, height] = [x, y, width, height].map(Px);
         let start = format_args!(
             r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{fill}""#
         );
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = match tip {
             "" => writeln!(self.text, "{start}/>"),
             tip => writeln!(self.text, "{start}><title>{}</title></rect>", Escaped(tip)),
         };
     }
 
-    /// A filled rectangle with round corners.
+    /// Draws a filled rectangle with round corners.
     pub(super) fn round(&mut self, [x, y, width, height]: [f64; 4], radius: f64, fill: &str) {
         self.reach(y + height);
         let [x, y, width, height] = [x, y, width, height].map(Px);
@@ -99,7 +99,7 @@ impl Svg {
         );
     }
 
-    /// A filled polygon through the points.
+    /// Draws a filled polygon through the points.
     pub(super) fn polygon(&mut self, points: &[(f64, f64)], fill: &str, opacity: f64) {
         let _ = write!(self.text, r#"<polygon points=""#);
         for (index, &(x, y)) in points.iter().enumerate() {
@@ -110,7 +110,7 @@ impl Svg {
         let _ = writeln!(self.text, r#"" fill="{fill}" fill-opacity="{opacity}"/>"#);
     }
 
-    /// Lines as one element; nothing where there are none. `dash` is as in `stroke-dasharray`.
+    /// Draws lines as one element; nothing without lines. `dash` is as in `stroke-dasharray`.
     pub(super) fn lines(&mut self, lines: &[Line], stroke: &Stroke<'_>) {
         if lines.is_empty() {
             return;
@@ -142,7 +142,7 @@ impl Svg {
         self.text.push_str("\"/>\n");
     }
 
-    /// Begins a link to another place of the document, with a tip; [`Svg::end_link`] ends it.
+    /// Begins a link to another position in the document, with a tip; [`Svg::end_link`] ends it.
     pub(super) fn begin_link(&mut self, view: &str, tip: &str) {
         let _ = writeln!(
             self.text,
@@ -155,7 +155,7 @@ impl Svg {
         self.text.push_str("</a>\n");
     }
 
-    /// A part of the drawing that a link shows alone, as large as the window.
+    /// Defines a part of the drawing that a link shows alone, as large as the window.
     pub(super) fn view(&mut self, name: &str, [x, y, width, height]: [f64; 4]) {
         let [x, y, width, height] = [x, y, width, height].map(Px);
         let _ = writeln!(
@@ -164,7 +164,7 @@ impl Svg {
         );
     }
 
-    /// A line.
+    /// Draws a line.
     pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str) {
         self.reach(from.1.max(to.1));
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(Px);
@@ -174,12 +174,12 @@ impl Svg {
         );
     }
 
-    /// A line of text of `size` pixels.
+    /// Draws a line of text of `size` pixels.
     pub(super) fn text(&mut self, at: (f64, f64), size: f64, anchor: Anchor, text: &str) {
         self.text_in(at, size, anchor, "", text);
     }
 
-    /// A line of text in a colour; in that of the document where it is empty.
+    /// Draws a line of text in `colour`; in the document's colour if that is empty.
     pub(super) fn text_in(
         &mut self,
         (x, y): (f64, f64),
@@ -195,7 +195,7 @@ impl Svg {
             Anchor::End => r#" text-anchor="end""#,
         };
         let (x, y, text) = (Px(x), Px(y), Escaped(text));
-        // Small text of a large fabric is there to be zoomed.
+        // Small text in the picture of a large fabric is there to be zoomed.
         let size = (size * 100.0).round() / 100.0;
         let _ = write!(
             self.text,
@@ -207,7 +207,7 @@ impl Svg {
         let _ = writeln!(self.text, ">{text}</text>");
     }
 
-    /// The document, `width` pixels wide and as high as its content.
+    /// Returns the document, `width` pixels wide and as high as its content.
     pub(super) fn finish(self, width: f64, margin: f64) -> String {
         let (width, height) = (Px(width), Px(self.height + margin));
         format!(

@@ -1,6 +1,6 @@
-//! Load under adaptive routing: as good and as bad as switches may choose.
+//! Measures load under adaptive routing, for the best and the worst choices of the switches.
 //!
-//! A switch takes any port of a set, so that a link has no load of its own, but a range:
+//! A switch takes any port of a set, so that a link has no single load, but a range:
 //!
 //! - *fixed*: every packet takes the port of the forwarding table, as without adaptive routing;
 //! - *chosen well*: each flow stays on one path, and paths are moved off the fullest links until
@@ -9,7 +9,7 @@
 //!   arrive out of order come near to it;
 //! - *chosen badly*: every packet that may pass a link does. Exact: each link can have it.
 //!
-//! Loads are by rate, as those without choices are.
+//! Loads are relative to the rates of links, as without adaptive routing.
 
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
@@ -24,22 +24,23 @@ use crate::topology::{SwitchIdx, Topology};
 use crate::verify::Held;
 use crate::verify::fabric::Fabric;
 
-/// Shifts in a sample: each takes every sequence of choices of every flow.
+/// The number of shifts in a sample: each requires following every sequence of choices of every
+/// flow.
 pub const ADAPTIVE_SHIFTS: usize = 16;
 
-/// How often the paths of a shift are gone through to move some off the fullest links.
+/// The maximum number of passes over the paths of a shift to move some off the fullest links.
 const ROUNDS: usize = 12;
 
-/// Load on the fullest link by rate, by the choices of switches.
+/// The maximum link load relative to rate, for different choices of the switches.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct ByChoice {
-    /// By the forwarding tables alone.
+    /// The load by the forwarding tables alone.
     pub fixed: f64,
-    /// With the best choices that were found; `None` where none were looked for.
+    /// The load with the best choices that were found; `None` if none were searched for.
     pub well: Option<f64>,
-    /// With equal shares.
+    /// The load if each port of a set gets an equal share.
     pub evenly: f64,
-    /// With the worst choices.
+    /// The load with the worst choices.
     pub badly: f64,
 }
 
@@ -57,19 +58,20 @@ impl ByChoice {
 /// How well groups spread traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct AdaptiveQuality {
-    /// Flows by rate on the fullest link in the worst shift.
+    /// The flows on the fullest link in the worst shift, relative to rate.
     pub shift: ByChoice,
-    /// How many shifts were tried.
+    /// The number of shifts that were measured.
     pub shifts: usize,
-    /// How many there are.
+    /// The number of possible shifts.
     pub of: usize,
-    /// Pairs of hosts by rate on the fullest link, all pairs at the same time.
+    /// The pairs of hosts on the fullest link, with all pairs sending at the same time, relative to
+    /// rate.
     pub all_to_all: ByChoice,
 }
 
-/// Measures the load of what switches hold, over all their choices. `None` where a packet may come
-/// back to a switch, so that no number describes it: [`verify_sets`](crate::verify::verify_sets)
-/// says so.
+/// Measures the load of the tables that switches hold, over all of their choices. `None` if a
+/// packet may return to a switch, so that no number describes the load:
+/// [`verify_sets`](crate::verify::verify_sets) reports that.
 pub fn measure_adaptive(topology: &Topology, held: Held<'_>, seed: u64) -> Option<AdaptiveQuality> {
     let fabric = Fabric::new(topology);
     let hosts = Hosts::of(topology);
@@ -99,17 +101,17 @@ struct Choices<'a> {
     fabric: &'a Fabric<'a>,
     held: Held<'a>,
     hosts: &'a Hosts,
-    /// See [`carry::slowness`].
+    /// The factors of [`carry::slowness`].
     slowness: Option<Vec<f64>>,
 }
 
-/// The switches that packets may pass, each with its ports, before the switch of the destination.
+/// The switches that packets may pass before the destination switch, each with its ports.
 struct Ways {
-    /// A switch comes after all those that it sends to.
+    /// The switches in an order in which each comes after all those to which it sends.
     switches: Vec<(usize, PortMask)>,
 }
 
-/// Memory for searches.
+/// Memory that searches reuse.
 struct Search {
     seen: FixedBitSet,
     under: FixedBitSet,
@@ -127,20 +129,20 @@ impl Search {
 }
 
 impl Choices<'_> {
-    /// A load on a channel, by rate.
+    /// A load on a channel, relative to rate.
     fn by_rate(&self, channel: usize, load: f64) -> f64 {
         carry::by_rate(self.slowness.as_deref(), channel, load)
     }
 
-    /// The load of the fullest channel, by rate.
+    /// The maximum channel load, relative to rate.
     fn fullest<T: Copy + Into<f64>>(&self, loads: &[T]) -> f64 {
         let loads = loads.iter().enumerate();
         let by_rate = loads.map(|(channel, &load)| self.by_rate(channel, load.into()));
         by_rate.fold(0.0, f64::max)
     }
 
-    /// All that packets to a LID at the switch `root` may pass from `starts` on. `None` where they
-    /// may come back to a switch.
+    /// All ways that packets from `starts` to a LID at the switch `root` may take. `None` if they
+    /// may return to a switch.
     fn ways(
         &self,
         starts: impl IntoIterator<Item = usize>,
@@ -156,7 +158,7 @@ impl Choices<'_> {
         // Packets that are discarded load no further link.
         search.seen.insert(self.fabric.nowhere());
         let ports = |switch: usize| {
-            // Fewer switches than LIDs.
+            // There are fewer switches than LIDs.
             let at = SwitchIdx(switch as u32);
             let ports = self.held.adaptive.ports(self.held.tables, at, lid);
             let links = ports.ports().filter(|port| {
@@ -199,7 +201,7 @@ impl Choices<'_> {
         Some(ways)
     }
 
-    /// Flows of a shift between different leaves: the leaves' switches and the LID.
+    /// The flows of a shift between different leaves: source switch, destination switch and LID.
     fn flows(&self, distance: usize) -> Vec<(usize, usize, Lid)> {
         let switch = |host: usize| usize::from(self.hosts.switches[host]);
         patterns::shift(self.hosts.all.len(), distance)
@@ -237,7 +239,7 @@ impl Choices<'_> {
         })
     }
 
-    /// Flows on the fullest link by the forwarding tables, and after paths have been moved.
+    /// The flows on the fullest link by the forwarding tables, and after paths have been moved.
     fn fixed_and_well(
         &self,
         flows: &[(usize, usize, Lid)],
@@ -298,7 +300,7 @@ impl Choices<'_> {
         path
     }
 
-    /// The path whose fullest link has the least load with one more flow.
+    /// The path on which the maximum link load, with one more flow, is lowest.
     fn emptiest(
         &self,
         ways: &Ways,
@@ -357,7 +359,7 @@ impl Choices<'_> {
     }
 
     /// Adds the load of all paths to the hosts of one leaf. Hosts with equal sets at all other
-    /// switches are taken together.
+    /// switches are processed together.
     fn add_leaf(
         &self,
         leaf: usize,
@@ -441,7 +443,7 @@ impl Choices<'_> {
     }
 }
 
-/// Load by channel.
+/// The load of each channel.
 struct Sum {
     fixed: Vec<f64>,
     evenly: Vec<f64>,
@@ -467,7 +469,7 @@ impl Sum {
     }
 }
 
-/// Leaves by their number of hosts, to count the hosts of many leaves at once.
+/// The leaves grouped by their number of hosts, to count the hosts of many leaves at once.
 struct Populations(Vec<(f64, FixedBitSet)>);
 
 impl Populations {

@@ -1,9 +1,9 @@
-//! Whether paths are spread evenly over the links that could share them.
+//! Measures whether paths are spread evenly over the links that could share them.
 //!
-//! The load of a link says little by itself: links of a switch with many hosts, or below a taper,
-//! carry more under any routes. So each link is compared with those that could take its paths: the
-//! links of one switch to the tier above, and those of that tier into it. Where routing ranks no
-//! switches, all links are compared.
+//! The load of a link alone says little: links of a switch with many hosts, or below a taper, carry
+//! more under any routes. Each link is therefore compared with the links that could take its paths:
+//! those of one switch to the tier above, and those of that tier into the switch. Where routing
+//! does not rank switches, all links are compared.
 
 use std::collections::BTreeMap;
 
@@ -11,40 +11,41 @@ use crate::topology::Topology;
 
 use super::LinkUse;
 
-/// A link may have so many times its share.
+/// The largest acceptable load of a link, in times its share.
 pub const TOLERANCE: f64 = 1.25;
 
-/// The same where switches have no ranks: shortest paths of a torus or a ring are longer in the
-/// middle, and no routes spread them better.
+/// The largest acceptable load where switches have no ranks, in times the share: shortest paths of
+/// a torus or a ring are longer in the middle, and no routes spread them better.
 pub const TOLERANCE_WITHOUT_RANKS: f64 = 2.0;
 
-/// How evenly paths lie on the links that could share them.
+/// How evenly paths are spread over the links that could share them.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Balance {
-    /// The link with the most times its share; `None` where no path leads from switch to switch.
+    /// The link whose load is largest in times its share; `None` if no path leads from one switch
+    /// to another.
     pub most: Option<Share>,
-    /// Links with more than [`TOLERANCE`] times their share, and more than one destination beyond
-    /// it: fewer cannot be divided.
+    /// The number of links with more than [`TOLERANCE`] times their share, and with an excess of
+    /// more than one destination: a smaller excess cannot be divided.
     pub beyond: usize,
 }
 
-/// The paths of a link, and its share by its rate.
+/// The paths of a link, and its share in proportion to its rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
     /// The link.
     pub link: LinkUse,
-    /// Its part of all paths on the links that could share them, by its rate; 0 where these have
-    /// none.
+    /// The link's share, in proportion to its rate, of all paths on the links that could share
+    /// them; 0 if these have none.
     pub paths: f64,
-    /// The paths to one destination on these links, or on this one: a smaller excess cannot be
-    /// divided.
+    /// The paths to one destination, on average over these links or on this one: a smaller excess
+    /// cannot be divided.
     one: f64,
-    /// How many times its share it may have.
+    /// The acceptable load, in times the share.
     tolerance: f64,
 }
 
 impl Share {
-    /// How many times its share the link has; 1 where there is nothing to share.
+    /// The load in times the share; 1 if there is nothing to share.
     pub fn times(&self) -> f64 {
         if self.paths == 0.0 {
             return 1.0;
@@ -52,19 +53,22 @@ impl Share {
         self.link.paths as f64 / self.paths
     }
 
-    /// Whether the link has more than its share by the tolerance, and by one destination.
+    /// Whether the load exceeds the share by more than the tolerance, and by more than one
+    /// destination.
     pub fn is_beyond(&self) -> bool {
         self.times() > self.tolerance && self.link.paths as f64 > self.paths + self.one
     }
 }
 
-/// The links that could share paths: those between a switch and one tier above, in one direction.
+/// A set of links that could share paths: those between a switch and one tier above, in one
+/// direction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Siblings {
-    /// From the switch with this index to a tier, and the other way.
+    /// The links from the switch with this index to a tier; `Down` has the links of the opposite
+    /// direction.
     Up(usize, u8),
     Down(usize, u8),
-    /// All others.
+    /// All remaining links.
     Others,
 }
 
@@ -75,12 +79,13 @@ struct Sum {
     destinations: u64,
 }
 
-/// The paths to one of some destinations.
+/// The mean number of paths to one destination.
 fn mean(paths: u64, destinations: u64) -> f64 {
     paths as f64 / destinations.max(1) as f64
 }
 
-/// The share of each link, in the order of `links`, where switches have `ranks`, 0 for roots.
+/// The share of each link, in the order of `links`. `ranks` holds the rank of each switch, 0 for
+/// roots, if switches are ranked.
 pub fn shares(topology: &Topology, links: &[LinkUse], ranks: Option<&[u8]>) -> Vec<Share> {
     let siblings = |link: &LinkUse| {
         let end = |guid| {
@@ -119,7 +124,7 @@ pub fn shares(topology: &Topology, links: &[LinkUse], ranks: Option<&[u8]>) -> V
 
 pub(super) fn balance(topology: &Topology, links: &[LinkUse], ranks: Option<&[u8]>) -> Balance {
     let mut balance = Balance::default();
-    // Links beyond go before others.
+    // Links beyond their share rank before all others.
     let mut worst = (false, 0.0);
     for share in shares(topology, links, ranks) {
         if share.link.paths == 0 {
@@ -162,7 +167,7 @@ mod tests {
             "pgft:2;4,4;1,2;1,1",
             "pgft:3;4,4,4;1,2,2;1,1,1",
             "fat-tree:k=6,levels=3",
-            // Four hosts of a leaf over three spines.
+            // Four hosts of a leaf use three spines.
             "pgft:2;4,5;1,3;1,1",
         ] {
             let (topology, routing) = routed(spec);

@@ -1,4 +1,4 @@
-//! One phase of traffic of any kind: all hosts send at the same time.
+//! Measures one phase of any traffic pattern: all hosts send at the same time.
 
 use rsm_ids::Lid;
 
@@ -8,24 +8,24 @@ use crate::verify::fabric::Fabric;
 use super::order::Hosts;
 use super::uses::Uses;
 
-/// Flows that are followed together, hop by hop: enough that waiting for memory overlaps, few
-/// enough that they stay in the nearest cache.
+/// The number of flows that are followed together, hop by hop: enough to overlap waiting for
+/// memory, few enough to stay in the nearest cache.
 const TOGETHER: usize = 512;
 
-/// The common input of all phases.
+/// The inputs that all phases share.
 pub(super) struct Carrier<'a> {
     pub(super) fabric: &'a Fabric<'a>,
     pub(super) tables: &'a Tables,
-    /// The table of each switch of the fabric.
+    /// The forwarding table of each switch.
     pub(super) rows: &'a [Lft],
     pub(super) hosts: &'a Hosts,
     pub(super) uses: &'a Uses,
-    /// See [`slowness`].
+    /// The factors of [`slowness`].
     pub(super) slowness: Option<&'a [f64]>,
 }
 
-/// By channel: how many times slower than the fastest link between two switches it is; `None` where
-/// all are as fast.
+/// For each channel, how many times slower it is than the fastest link between two switches; `None`
+/// if all are equally fast.
 pub(super) fn slowness(fabric: &Fabric<'_>) -> Option<Vec<f64>> {
     let topology = fabric.topology;
     let links = || {
@@ -45,17 +45,17 @@ pub(super) fn slowness(fabric: &Fabric<'_>) -> Option<Vec<f64>> {
     Some(slowness)
 }
 
-/// A load on a channel by rate, with the [`slowness`] of channels.
+/// A load on a channel relative to rate, given the [`slowness`] of channels.
 pub(super) fn by_rate(slowness: Option<&[f64]>, channel: usize, load: f64) -> f64 {
     load * slowness.map_or(1.0, |slowness| slowness[channel])
 }
 
-/// How many times slower than the `fastest` link a link of `rate` is. A rate is at least 1.
+/// How many times slower a link of `rate` is than the `fastest` link. A rate is at least 1.
 pub(super) fn times_slower(fastest: u32, rate: u32) -> f64 {
     f64::from(fastest) / f64::from(rate.max(1))
 }
 
-/// A flow on its way.
+/// A flow that is being followed to its destination.
 #[derive(Clone, Copy)]
 struct Flow {
     at: u16,
@@ -66,10 +66,11 @@ struct Flow {
 /// The load of a phase on the links.
 pub(super) struct Phase<'a> {
     carrier: &'a Carrier<'a>,
-    /// By channel. Each host sends a handful of flows at most, so that this cannot wrap.
+    /// The number of flows on each channel. Each host sends a handful of flows at most, so that
+    /// this cannot overflow.
     load: Vec<u32>,
     flows: Vec<Flow>,
-    /// By rate.
+    /// The maximum channel load so far, relative to rate.
     fullest: f64,
 }
 
@@ -89,13 +90,14 @@ impl<'a> Phase<'a> {
         self.fullest = 0.0;
     }
 
-    /// Flows on the fullest link so far, by rate.
+    /// The flows on the fullest link so far, relative to rate.
     pub(super) fn fullest(&self) -> f64 {
         self.fullest
     }
 
-    /// Adds a flow from each first to each second host, by their places in [`Hosts::all`]. Flows
-    /// within a leaf pass no link, and flows that do not arrive are left out.
+    /// Adds a flow for each pair of (source host, destination host), by their indices in
+    /// [`Hosts::all`]. Flows within a leaf cross no link, and flows that do not arrive are left
+    /// out.
     pub(super) fn add(&mut self, pairs: impl IntoIterator<Item = (usize, usize)>) {
         for (from, to) in pairs {
             self.flows.extend(self.carrier.flow(from, to));
@@ -123,7 +125,7 @@ impl<'a> Phase<'a> {
                 self.load[channel] += 1;
                 let load = by_rate(*slowness, channel, f64::from(self.load[channel]));
                 self.fullest = self.fullest.max(load);
-                // Fewer switches than LIDs.
+                // There are fewer switches than LIDs.
                 let next = fabric.next(channel) as u16;
                 self.flows[in_transit] = Flow { at: next, ..flow };
                 in_transit += usize::from(next != flow.root);
@@ -141,7 +143,7 @@ pub(super) fn rows(fabric: &Fabric<'_>, tables: &Tables) -> Vec<Lft> {
 }
 
 impl Carrier<'_> {
-    /// The flow from one host to another, unless it stays within a leaf or does not arrive.
+    /// The flow from one host to another; `None` if it stays within a leaf or does not arrive.
     fn flow(&self, from: usize, to: usize) -> Option<Flow> {
         let [at, root] = [from, to].map(|host| self.hosts.switches[host]);
         let passes_links = at != root && self.arrives(from, to);

@@ -1,23 +1,23 @@
-//! The hosts whose paths cross one direction of a cable.
+//! Finds the hosts whose paths cross one direction of a cable.
 
 use crate::tables::Tables;
 use crate::topology::{Destination, PortUse, SwitchIdx, Topology};
 
 use rsm_ids::{Lid, PortNum};
 
-/// A host's share of the paths over one direction of a cable. Paths lead to base LIDs.
+/// A host's share of the paths over one direction of a cable. Only paths to base LIDs count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrossingHost {
-    /// Index into [`Topology::destinations`].
+    /// The index of the host in [`Topology::destinations`].
     pub destination: usize,
-    /// Hosts that it sends to over the cable.
+    /// The number of hosts to which it sends over the cable.
     pub sends: u64,
-    /// Hosts that it receives from over the cable.
+    /// The number of hosts from which it receives over the cable.
     pub receives: u64,
 }
 
-/// The hosts whose paths leave `switch` by `port`, in the order of [`Topology::destinations`]. Paths
-/// that do not arrive count nowhere.
+/// The hosts whose paths leave `switch` by `port`, in the order of [`Topology::destinations`].
+/// Paths that do not arrive are not counted.
 ///
 /// For a port to another switch the sum of [`CrossingHost::sends`] is
 /// [`LinkUse::paths`](super::LinkUse::paths).
@@ -28,7 +28,7 @@ pub fn crossing(
     port: PortNum,
 ) -> Vec<CrossingHost> {
     let mut counts = Counts::new(topology);
-    // By switch: hosts to which its own hosts send over the cable.
+    // For each switch, the number of hosts to which its own hosts send over the cable.
     let mut through = vec![0u64; topology.switch_count()];
     let mut behind = Vec::new();
     for (index, to) in hosts(topology) {
@@ -46,7 +46,7 @@ pub fn crossing(
             behind.extend(neighbours.filter(|&from| leads(topology, tables, from, to.lid, at)));
         }
         if to.switch == switch {
-            // To itself it sends nothing.
+            // A host sends nothing to itself.
             counts.receives[index] -= 1;
             counts.to_itself[index] = true;
         }
@@ -59,7 +59,7 @@ pub fn crossing(
 }
 
 /// The hosts whose paths leave the host at `source`, an index into [`Topology::destinations`]: the
-/// host itself, and all that it reaches.
+/// host itself, and all hosts that it reaches.
 pub fn crossing_from(topology: &Topology, tables: &Tables, source: usize) -> Vec<CrossingHost> {
     let mut counts = Counts::new(topology);
     let Some(from) = topology.destinations().get(source) else {
@@ -74,11 +74,11 @@ pub fn crossing_from(topology: &Topology, tables: &Tables, source: usize) -> Vec
     counts.found()
 }
 
-/// By destination.
+/// The counts of each destination.
 struct Counts {
     sends: Vec<u64>,
     receives: Vec<u64>,
-    /// Hosts that are at the end of the cable.
+    /// Marks the hosts at the far end of the cable.
     to_itself: Vec<bool>,
 }
 
@@ -109,7 +109,7 @@ fn hosts(topology: &Topology) -> impl Iterator<Item = (usize, &Destination)> {
     destinations.filter(|(_, destination)| destination.kind.is_host())
 }
 
-/// Whether packets for `lid` go from one switch straight to another.
+/// Whether packets to `lid` go directly from one switch to another.
 fn leads(topology: &Topology, tables: &Tables, from: SwitchIdx, lid: Lid, to: SwitchIdx) -> bool {
     let port = tables.lft(from).port(lid);
     let port_use = port.map(|port| topology.port_use(from, port));

@@ -1,11 +1,11 @@
-//! The ways that packets from all leaves take to one LID.
+//! The paths that packets from all leaves take to one LID.
 
 use crate::topology::SwitchIdx;
 use crate::verify::fabric::Fabric;
 
 use super::order::{Host, Leaf};
 
-/// A switch on a way, and where it sends.
+/// A switch on a path, with its next switch and the channel between them.
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     switch: u16,
@@ -18,32 +18,34 @@ impl Step {
         usize::from(self.switch)
     }
 
-    /// The switch that it sends to.
+    /// The switch to which packets go next.
     pub(super) fn next(self) -> usize {
         usize::from(self.next)
     }
 
-    /// The channel that it sends into.
+    /// The channel into which packets go.
     pub(super) fn channel(self) -> usize {
         self.channel as usize
     }
 }
 
-/// Ways to one LID from some leaves, each followed as far as one that is known already.
+/// The paths to one LID from some leaves, each followed until it meets a path that is already
+/// known.
 ///
-/// They are kept as pieces, one for each leaf that no earlier way passes. A piece ends where an
-/// earlier one passes, so that the last piece first, each from its start, is an order in which
-/// every switch comes before the next on its way.
+/// The paths are kept as pieces, one for each leaf that no earlier path passes. A piece ends where
+/// it meets an earlier one. Taking the last piece first, each from its start, gives an order in
+/// which every switch comes before the next one on its path.
 pub(super) struct Forest<'a> {
     fabric: &'a Fabric<'a>,
-    /// By switch: the piece that last passed it.
+    /// For each switch, the piece that last passed it.
     passed: Vec<u32>,
-    /// Pieces of all forests so far; each forest has two more, that of lost packets and that of its
-    /// root. Hosts and switches share the LIDs: hosts times switches are fewer than 2^31.
+    /// The number of pieces of all forests so far. Each forest has two more: one for lost packets
+    /// and one for its root. Hosts and switches share the LIDs, so that hosts times switches stay
+    /// below 2^31.
     pieces: u32,
     /// The steps of all pieces that arrive.
     steps: Vec<Step>,
-    /// Where each piece ends in `steps`.
+    /// The end of each piece in `steps`.
     ends: Vec<usize>,
 }
 
@@ -58,9 +60,9 @@ impl<'a> Forest<'a> {
         }
     }
 
-    /// Follows the packets from `leaves` to `host`, which hangs off `root`, and calls `lost` with
-    /// the place in `leaves` of each leaf whose packets do not arrive. `byte` is a switch's table
-    /// byte for the host's LID.
+    /// Follows the packets from `leaves` to `host`, which is attached to `root`, and calls `lost`
+    /// with the index in `leaves` of each leaf whose packets do not arrive. `byte` returns a
+    /// switch's table byte for the host's LID.
     pub(super) fn grow(
         &mut self,
         byte: impl Fn(usize) -> u8,
@@ -90,21 +92,21 @@ impl<'a> Forest<'a> {
         }
     }
 
-    /// Follows the packets from one switch up to an earlier piece of the same forest, the first of
-    /// which is that of lost packets, and returns whether they arrive.
+    /// Follows the packets from one switch until they meet an earlier piece of the same forest, of
+    /// which `lost_piece` is the first, and returns whether they arrive.
     fn follow(&mut self, byte: &impl Fn(usize) -> u8, from: usize, lost_piece: u32) -> bool {
         self.pieces += 1;
         let mut switch = from;
         while switch != self.fabric.nowhere() {
             let passed = self.passed[switch];
             if passed >= lost_piece {
-                // A way that comes to itself goes round for ever.
+                // A path that meets itself is a loop.
                 return passed != lost_piece && passed != self.pieces;
             }
             self.passed[switch] = self.pieces;
             let channel = self.fabric.channel(switch, byte(switch));
             let next = self.fabric.next(channel);
-            // Switches are fewer than LIDs, and have fewer than 256 ports.
+            // There are fewer switches than LIDs, and each has fewer than 256 ports.
             self.steps.push(Step {
                 switch: switch as u16,
                 next: next as u16,
@@ -115,7 +117,8 @@ impl<'a> Forest<'a> {
         false
     }
 
-    /// Calls `pass` with the steps of the ways that arrive: each after all steps to its switch.
+    /// Calls `pass` with the steps of the paths that arrive, each after all steps that lead to its
+    /// switch.
     pub(super) fn drain(&self, mut pass: impl FnMut(Step)) {
         let mut end = self.steps.len();
         for piece in (0..self.ends.len()).rev() {

@@ -7,22 +7,22 @@ use super::order::Leaf;
 
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// How many words a set of so many leaves has.
+/// The number of words in a set of this many leaves.
 pub(super) fn words(leaves: usize) -> usize {
     leaves.div_ceil(WORD_BITS)
 }
 
-/// Some leaves, by their places. Leaves next to each other in the tree are so in their order: most
-/// sets have few words with members.
+/// A set of leaves, by their indices. Leaves that are close in the tree have adjacent indices, so
+/// that most sets have few words with members.
 #[derive(Clone)]
 pub(super) struct LeafSet {
     words: Vec<u64>,
-    /// All other words are 0.
+    /// The range of words that may be nonzero; all other words are 0.
     span: Range<usize>,
 }
 
 impl LeafSet {
-    /// No leaf of those that so many words have bits for.
+    /// The empty set of as many leaves as `words` words have bits for.
     pub(super) fn new(words: usize) -> LeafSet {
         LeafSet {
             words: vec![0; words],
@@ -59,15 +59,15 @@ impl LeafSet {
     }
 }
 
-/// Sets of leaves of the same size, to which all threads add. The order in which they do so does
-/// not matter.
+/// Sets of leaves of the same size, to which all threads add. The result does not depend on the
+/// order of additions.
 pub(super) struct SharedSets {
     words: usize,
     bits: Vec<AtomicU64>,
 }
 
 impl SharedSets {
-    /// `count` sets without members.
+    /// Creates `count` empty sets.
     pub(super) fn new(count: usize, words: usize) -> SharedSets {
         let zeros = std::iter::repeat_with(AtomicU64::default);
         SharedSets {
@@ -76,7 +76,7 @@ impl SharedSets {
         }
     }
 
-    /// Adds the members of a set to one of these. Mostly none of them is new.
+    /// Adds the members of a set to one of these sets. Usually all of them are members already.
     pub(super) fn insert_all(&self, number: usize, set: &LeafSet) {
         let words = self.of(number)[set.span.clone()].iter();
         for (all, &set) in words.zip(&set.words[set.span.clone()]) {
@@ -86,7 +86,7 @@ impl SharedSets {
         }
     }
 
-    /// How many hosts the members of one of these have, with `own`.
+    /// The number of hosts of the leaves in one of these sets, and of the leaf `own`.
     pub(super) fn hosts(&self, number: usize, own: Option<usize>, leaves: &[Leaf]) -> u32 {
         let words = self.of(number).iter().zip(leaves.chunks(WORD_BITS));
         let hosts = words.enumerate().map(|(place, (word, leaves))| {

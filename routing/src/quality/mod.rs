@@ -1,8 +1,9 @@
-//! How well forwarding tables spread traffic, from a topology and tables alone.
+//! Measures how well forwarding tables spread traffic, from a topology and tables alone.
 //!
-//! The tables may be of any engine, or of another subnet manager. Links are directions of cables
-//! between switches, without those to hosts: there every path to or from a host meets, under any
-//! routes. Traffic to a host goes to its base LID. Hosts are channel adapters and routers.
+//! The tables may come from any engine, or from another subnet manager. Links are directions of
+//! cables between switches. Cables to hosts are left out: every path to or from a host meets there,
+//! under any routes. Traffic to a host goes to its base LID. Hosts are channel adapters and
+//! routers.
 //!
 //! - [`Quality::paths`], the edge forwarding index: the paths of all pairs of hosts, link by link;
 //! - [`Quality::balance`]: whether each link has its share of the paths that it could share;
@@ -47,76 +48,79 @@ use carry::Carrier;
 use order::Hosts;
 use uses::Uses;
 
-/// How many of the fullest links a report names: enough to see whether they have a switch in
+/// The number of the fullest links that a report names: enough to see whether they have a switch in
 /// common.
 pub const WORST_LINKS: usize = 10;
 
-/// The input of a measurement beside topology and tables.
+/// The inputs of a measurement beside topology and tables.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The seed of random permutations, bisections and samples.
     pub seed: u64,
-    /// The rail of each destination, by its index in [`Topology::destinations`]: ports that hang
-    /// off the same adapter slot of their hosts. Empty where rails are not known; then collective
-    /// patterns run among all hosts.
+    /// The rail of each destination, by its index in [`Topology::destinations`]. A rail is the set
+    /// of ports at the same adapter slot of their hosts. Empty if rails are unknown; collective
+    /// patterns then run among all hosts.
     pub rails: Vec<Option<u16>>,
-    /// The rank of each switch, 0 for roots, where the engine ranks switches.
+    /// The rank of each switch, 0 for roots; `None` if the engine does not rank switches.
     pub ranks: Option<Vec<u8>>,
 }
 
 /// How well tables spread traffic.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Quality {
-    /// Ports of channel adapters and routers.
+    /// The number of ports of channel adapters and routers.
     pub hosts: usize,
-    /// Directions of cables between two switches.
+    /// The number of directions of cables between two switches.
     pub links: usize,
-    /// Ordered pairs of hosts whose packets do not arrive; they count in nothing else.
+    /// The number of ordered pairs of hosts whose packets do not arrive; no other measure counts
+    /// them.
     pub lost_pairs: u64,
-    /// Paths of all pairs of hosts on the links.
+    /// The paths of all pairs of hosts on the links.
     pub paths: PathLoad,
-    /// Whether they are spread evenly over the links that could share them.
+    /// Whether paths are spread evenly over the links that could share them.
     pub balance: Balance,
-    /// All-to-all congestion risk, in flows by rate, rounded up.
+    /// The all-to-all congestion risk, in flows relative to rate, rounded up.
     pub all_to_all: u32,
-    /// Every host sends to the host so many places further on in topological order: all distances,
-    /// or [`SHIFTS`] of them where there are more than [`ALL_SHIFTS_HOSTS`] hosts.
+    /// The pattern in which every host sends to the host a fixed number of places further on in
+    /// topological order: all distances, or [`SHIFTS`] of them if there are more than
+    /// [`ALL_SHIFTS_HOSTS`] hosts.
     pub shift: Contention,
     /// Random permutations.
     pub random: Contention,
-    /// Random halves exchange.
+    /// Exchanges between random halves.
     pub bisection: Bisection,
-    /// Rings in topological order, of all hosts or of each rail, all at the same time.
+    /// Rings in topological order, of all hosts or of each rail, with all rings at the same time.
     pub ring: Contention,
     /// Recursive doubling or halving among all hosts, or in each rail at the same time.
     pub recursive_doubling: Contention,
     /// Double binary trees over all hosts, or over each rail at the same time.
     pub double_tree: Contention,
-    /// All-to-all within each rail, shift by shift, all rails at the same time. `None` where rails
-    /// are not known.
+    /// All-to-all within each rail, shift by shift, with all rails at the same time. `None` if
+    /// rails are unknown.
     pub rail_all_to_all: Option<Contention>,
-    /// The links that take longest for all paths on them, by paths per rate; [`WORST_LINKS`] at
-    /// most.
+    /// The links that take longest for all paths on them, measured in paths over rate; at most
+    /// [`WORST_LINKS`].
     pub worst: Vec<LinkUse>,
 }
 
-/// How evenly paths lie on links.
+/// How evenly paths are spread over links.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct PathLoad {
-    /// Paths on the fullest link.
+    /// The number of paths on the fullest link.
     pub max: u64,
-    /// Paths on the mean link, those without any included.
+    /// The mean number of paths on a link; links without paths count.
     pub mean: f64,
-    /// The longest that a link takes for its paths by its rate, over what all links together would
-    /// take for all paths by theirs. With links of one rate that is `max / mean`.
+    /// The longest time that a link takes for its paths at its rate, over the time that all links
+    /// together would take for all paths. Equal to `max / mean` if all links have one rate.
     pub rate_max_over_mean: f64,
-    /// The most paths on a link by rate: those on a slower link count as often as the fastest link
-    /// is faster. With links of one rate that is `max`.
+    /// The maximum number of paths on a link relative to rate: paths on a slower link count for
+    /// more, by the ratio of the fastest rate to the link's. Equal to `max` if all links have one
+    /// rate.
     pub rate_max: f64,
 }
 
 impl PathLoad {
-    /// Paths on the fullest link over those on the mean one; 1 where there are none.
+    /// The paths on the fullest link over the mean; 1 if there are no paths.
     pub fn max_over_mean(&self) -> f64 {
         if self.max == 0 {
             1.0
@@ -126,25 +130,25 @@ impl PathLoad {
     }
 }
 
-/// Flows on the fullest link, by rate, over phases.
+/// The flows on the fullest link, relative to rate, over all phases of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Contention {
-    /// In the worst phase, rounded up.
+    /// The number of flows in the worst phase, rounded up.
     pub max: u32,
-    /// In the mean phase.
+    /// The mean over the phases.
     pub mean: f64,
-    /// How many phases were tried.
+    /// The number of phases that were measured.
     pub phases: usize,
-    /// How many there are.
+    /// The number of phases that the pattern has.
     pub of: usize,
 }
 
-/// The bandwidth of pairs of two halves, as parts of the fastest link's bandwidth.
+/// The bandwidth of pairs across two halves, as a fraction of the fastest link's bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Bisection {
-    /// In the mean bisection: 1 where no two pairs share a link and none takes a slower one.
+    /// The mean over the samples: 1 if no two pairs share a link and none uses a slower one.
     pub mean: f64,
-    /// In the worst sample.
+    /// The lowest bandwidth of a sample.
     pub min: f64,
     /// The number of samples.
     pub samples: usize,
@@ -155,31 +159,31 @@ pub struct Bisection {
 pub struct LinkUse {
     /// The switch that sends.
     pub switch: Guid,
-    /// Its port.
+    /// The port that sends.
     pub port: PortNum,
     /// The switch that receives.
     pub peer: Guid,
-    /// Its port.
+    /// The port that receives.
     pub peer_port: PortNum,
-    /// Its rate, in the unit of the topology.
+    /// The rate of the link, in the unit of the topology.
     pub rate: u32,
-    /// Ordered pairs of hosts whose path includes it.
+    /// The number of ordered pairs of hosts whose path includes the link.
     pub paths: u64,
-    /// Hosts that send over it.
+    /// The number of hosts that send over the link.
     pub sources: u32,
-    /// Hosts that receive over it.
+    /// The number of hosts that receive over the link.
     pub destinations: u32,
 }
 
-/// Hosts in topological order, by which patterns number them: those of a leaf by port, leaves that
-/// meet low in the tree next to each other, equals by GUID. A scheduler should number the ranks of
-/// a job in this order.
+/// The hosts in topological order, by which patterns number them: hosts of a leaf by port, and
+/// leaves that meet low in the tree adjacent to each other, with ties broken by GUID. A scheduler
+/// should number the ranks of a job in this order.
 pub fn topological_order(topology: &Topology) -> impl Iterator<Item = &Destination> {
     let hosts = Hosts::of(topology).all.into_iter();
     hosts.map(|host| &topology.destinations()[host.destination as usize])
 }
 
-/// Every link and its use, in the order of (switch, neighbour, port).
+/// All links and their use, sorted by (switch, neighbour, port).
 pub fn link_uses(topology: &Topology, tables: &Tables) -> Vec<LinkUse> {
     let fabric = Fabric::new(topology);
     let uses = Uses::of(&fabric, tables, &Hosts::of(topology));
@@ -188,7 +192,8 @@ pub fn link_uses(topology: &Topology, tables: &Tables) -> Vec<LinkUse> {
 
 /// Measures tables.
 ///
-/// `tables` may hold anything, also tables for more or fewer switches: a missing entry has no path.
+/// `tables` may hold anything, including tables for more or fewer switches: a missing entry has no
+/// path.
 pub fn measure(topology: &Topology, tables: &Tables, settings: &Settings) -> Quality {
     let fabric = Fabric::new(topology);
     let rows = carry::rows(&fabric, tables);
@@ -265,8 +270,8 @@ fn measure_collectives(quality: &mut Quality, carrier: &Carrier<'_>, settings: &
     });
 }
 
-/// The hosts of each rail in topological order, by their places in it; those without a rail take no
-/// part.
+/// The hosts of each rail in topological order, by their indices in that order; hosts without a
+/// rail take no part. `None` if rails are unknown.
 fn rails(hosts: &Hosts, settings: &Settings) -> Option<Vec<Vec<usize>>> {
     let rail_of = |destination: u32| *settings.rails.get(destination as usize)?;
     let mut rails = std::collections::BTreeMap::<u16, Vec<usize>>::new();
@@ -337,9 +342,9 @@ fn path_load(links: &[LinkUse]) -> PathLoad {
     }
 }
 
-/// By the time that a link takes for its paths.
+/// Compares links by the time that each takes for its paths.
 fn by_time(a: &LinkUse, b: &LinkUse) -> std::cmp::Ordering {
-    // Paths of at most 2^32 pairs, rates of 32 bits: the products fit.
+    // The products fit: paths of at most 2^32 pairs times rates of 32 bits.
     let [a, b] = [(a, b), (b, a)].map(|(of, other)| u128::from(of.paths) * u128::from(other.rate));
     a.cmp(&b)
 }

@@ -1,9 +1,9 @@
-//! Hosts in topological order: hosts near each other in the tree stand next to each other.
+//! Hosts in topological order: hosts near each other in the tree are adjacent.
 //!
-//! Contention of shift permutations depends on the order of hosts. The order that
-//! published figures assume numbers the hosts of a leaf one after the other, the leaves of a
-//! subtree one after the other, and so on up. Here it comes from cables alone: leaves that meet one
-//! hop above them make a group, groups that meet two hops up make a larger one, and so on.
+//! The contention of shift permutations depends on the order of hosts. Published figures assume an
+//! order that numbers the hosts of a leaf consecutively, then the leaves of a subtree, and so on
+//! up. This module derives it from cables alone: leaves that meet one hop above form a group,
+//! groups that meet two hops above form a larger one, and so on.
 
 use std::ops::Range;
 
@@ -12,24 +12,24 @@ use rsm_ids::Lid;
 use crate::tables::BLOCK_LIDS;
 use crate::topology::{EndpointKind, SwitchIdx, Topology};
 
-/// A host's port that takes part in traffic.
+/// A port of a host that takes part in traffic.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Host {
-    /// The LID that traffic to it uses: the base LID.
+    /// The LID to which traffic goes: the base LID.
     pub(super) lid: Lid,
-    /// Index into [`Hosts::leaves`].
+    /// The index in [`Hosts::leaves`].
     pub(super) leaf: u32,
-    /// Index into [`Topology::destinations`].
+    /// The index in [`Topology::destinations`].
     pub(super) destination: u32,
-    /// The port of its leaf that it hangs off.
+    /// The port of the leaf to which the host is attached.
     pub(super) port: u8,
 }
 
-/// A switch that hosts hang off.
+/// A switch with hosts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaf {
     pub(super) switch: SwitchIdx,
-    /// How many hosts.
+    /// The number of hosts.
     pub(super) hosts: u32,
 }
 
@@ -37,22 +37,23 @@ pub(super) struct Leaf {
 pub(super) struct LidBlock {
     /// The block's number in the tables.
     pub(super) index: usize,
-    /// Numbers of the hosts in the order of LIDs.
+    /// The range of [`Hosts::by_lid`] with the hosts whose LIDs are in the block.
     pub(super) hosts: Range<usize>,
 }
 
-/// Every host, by leaf and then port.
+/// All hosts, sorted by leaf and then port.
 pub(super) struct Hosts {
     pub(super) all: Vec<Host>,
-    /// In the order in which their hosts stand in `all`.
+    /// The leaves, in the order of their hosts in `all`.
     pub(super) leaves: Vec<Leaf>,
-    /// By host, its leaf's number in the topology: fewer bytes than `leaves` of `all` take.
+    /// For each host, the number of its leaf in the topology; a compact copy of what `all` and
+    /// `leaves` hold.
     pub(super) switches: Vec<u16>,
-    /// Blocks with LIDs of hosts, the lowest first.
+    /// The blocks that contain LIDs of hosts, the lowest first.
     pub(super) blocks: Vec<LidBlock>,
-    /// Places in `all` in the order of LIDs.
+    /// The indices in `all`, sorted by LID.
     by_lid: Vec<u16>,
-    /// By host: its number in the order of LIDs.
+    /// For each host, its index in the order of LIDs.
     pub(super) numbers: Vec<u16>,
 }
 
@@ -71,7 +72,7 @@ impl Hosts {
             let hosts = destinations.filter(|(_, destination)| destination.kind.is_host());
             all.extend(hosts.map(|(offset, destination)| Host {
                 lid: destination.lid,
-                // Fewer leaves and destinations than LIDs.
+                // There are fewer leaves and destinations than LIDs.
                 leaf: leaves.len() as u32,
                 destination: (first + offset) as u32,
                 port: destination.port.0,
@@ -82,7 +83,7 @@ impl Hosts {
                 hosts: (all.len() - start) as u32,
             });
         }
-        // Fewer switches and hosts than LIDs.
+        // There are fewer switches and hosts than LIDs.
         let switch = |host: &Host| leaves[host.leaf as usize].switch.0 as u16;
         let mut by_lid: Vec<u16> = (0..all.len() as u16).collect();
         by_lid.sort_unstable_by_key(|&place| all[usize::from(place)].lid);
@@ -100,7 +101,7 @@ impl Hosts {
         }
     }
 
-    /// The places in [`Hosts::all`] of the hosts whose LIDs are in a block.
+    /// The indices in [`Hosts::all`] of the hosts whose LIDs are in a block.
     pub(super) fn in_block(&self, block: &LidBlock) -> &[u16] {
         &self.by_lid[block.hosts.clone()]
     }
@@ -110,7 +111,8 @@ impl Hosts {
     }
 }
 
-/// The blocks of the LIDs of hosts, whose places in `all` are given in the order of LIDs.
+/// The blocks that contain the LIDs of hosts; `by_lid` holds the hosts' indices in `all`, sorted by
+/// LID.
 fn blocks(all: &[Host], by_lid: &[u16]) -> Vec<LidBlock> {
     let block = |place: u16| all[usize::from(place)].lid.index() / BLOCK_LIDS;
     let mut start = 0;
@@ -128,7 +130,7 @@ fn blocks(all: &[Host], by_lid: &[u16]) -> Vec<LidBlock> {
 
 const NONE: u32 = u32::MAX;
 
-/// Switches with hosts, grouped by where they meet, equals by GUID.
+/// The switches with hosts, grouped by where they meet, with ties broken by GUID.
 fn leaves_in_order(topology: &Topology) -> Vec<SwitchIdx> {
     let leaves: Vec<SwitchIdx> = topology
         .indices()
@@ -139,12 +141,12 @@ fn leaves_in_order(topology: &Topology) -> Vec<SwitchIdx> {
         })
         .collect();
     let mut groups = Groups((0..leaves.len() as u32).collect());
-    // By switch: a leaf of the group that reached it first.
+    // For each switch, a leaf of the group that reached it first.
     let mut reached = vec![NONE; topology.switch_count()];
     for (leaf, switch) in leaves.iter().enumerate() {
         reached[switch.index()] = leaf as u32;
     }
-    // By leaf: the group it is in after each round that joined any.
+    // For each leaf, its group after each round in which groups were joined.
     let mut path: Vec<Vec<u32>> = vec![Vec::new(); leaves.len()];
     let mut frontier = leaves.clone();
     while !frontier.is_empty() {
@@ -190,7 +192,7 @@ impl Groups {
         leaf
     }
 
-    /// Makes one of two groups, and says whether they were two.
+    /// Joins two groups; returns whether they were different.
     fn join(&mut self, a: u32, b: u32) -> bool {
         let (a, b) = (self.find(a), self.find(b));
         self.0[a.max(b) as usize] = a.min(b);

@@ -1,4 +1,4 @@
-//! Traffic patterns of applications, phase by phase.
+//! Traffic patterns of applications, measured phase by phase.
 
 use rayon::prelude::*;
 
@@ -8,21 +8,22 @@ use super::carry::{Carrier, Phase};
 use super::permutations::{self, Load, Permutations};
 use super::{Bisection, Contention};
 
-/// Up to so many hosts, every phase of a shift pattern is tried: with its 16.8 million flows that
-/// takes less than a second. Of more hosts a sample of [`SHIFTS`] is.
+/// The maximum number of hosts for which every phase of a shift pattern is measured: its 16.8
+/// million flows take less than a second. With more hosts, a sample of [`SHIFTS`] phases is.
 pub const ALL_SHIFTS_HOSTS: usize = 4096;
 
-/// Shifts in a sample: at 45,056 hosts 11.5 million flows.
+/// The number of shifts in a sample: 11.5 million flows at 45,056 hosts.
 pub const SHIFTS: usize = 256;
 
-/// Random permutations: the mean of as many maxima does not move in its second digit any more.
+/// The number of random permutations: enough that the second digit of the mean of their maxima is
+/// stable.
 pub const PERMUTATIONS: usize = 200;
 
-/// Random bisections.
+/// The number of random bisections.
 pub const BISECTIONS: usize = 100;
 
-/// Contention of `phases`, each of which puts its flows on an empty fabric; `of` is how many there
-/// are to choose from.
+/// Measures the contention of `phases`, each of which puts its flows on an empty fabric; `of` is
+/// the number of phases to choose from.
 pub(super) fn contention<T: Sync>(
     carrier: &Carrier<'_>,
     phases: &[T],
@@ -43,7 +44,8 @@ pub(super) fn contention<T: Sync>(
     summary(&fullest.collect::<Vec<_>>().concat(), of)
 }
 
-/// As [`contention`], for phases in which no host sends to two hosts or receives from two.
+/// Measures contention as [`contention`] does, for phases in which no host sends to two hosts or
+/// receives from two.
 pub(super) fn contention_of_permutations<T, P>(
     carrier: &Carrier<'_>,
     phases: &[T],
@@ -70,7 +72,7 @@ where
     summary(&fullest.collect::<Vec<Vec<f64>>>().concat(), of)
 }
 
-/// Contention of phases by their fullest links.
+/// Summarises phases by their fullest links.
 fn summary(fullest: &[f64], of: usize) -> Contention {
     Contention {
         max: fullest.iter().copied().fold(0.0, f64::max).ceil() as u32,
@@ -84,7 +86,7 @@ fn summary(fullest: &[f64], of: usize) -> Contention {
     }
 }
 
-/// Distances that shift patterns among `hosts` are tried at: each, or a sample.
+/// The distances at which shift patterns among `hosts` are measured: all, or a sample.
 pub(super) fn distances(hosts: usize, rng: &mut Rng) -> Vec<usize> {
     let all = hosts.saturating_sub(1);
     if hosts <= ALL_SHIFTS_HOSTS {
@@ -94,20 +96,21 @@ pub(super) fn distances(hosts: usize, rng: &mut Rng) -> Vec<usize> {
     sample.into_iter().map(|distance| distance + 1).collect()
 }
 
-/// Every host sends to the host `distance` places further on.
+/// The pairs of a shift: every host sends to the host `distance` places further on.
 pub(super) fn shift(hosts: usize, distance: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..hosts).map(move |host| (host, (host + distance) % hosts))
 }
 
-/// A random permutation of hosts: host `i` sends to the entry at `i`. Each seed has its own.
+/// A random permutation of hosts, in which host `i` sends to the entry at `i`. Each seed gives its
+/// own.
 pub(super) fn permutation(hosts: usize, seed: u64) -> Vec<usize> {
     let mut targets: Vec<usize> = (0..hosts).collect();
     Rng::new(seed).shuffle(&mut targets);
     targets
 }
 
-/// Effective bisection bandwidth: halves at random, and each host of one exchanges with one of the
-/// other, both ways at the same time.
+/// Measures effective bisection bandwidth: the hosts are halved at random, and each host of one
+/// half exchanges with one host of the other, in both directions at the same time.
 pub(super) fn bisections(carrier: &Carrier<'_>, seed: u64) -> Bisection {
     let hosts = carrier.hosts.all.len();
     if hosts < 2 {
@@ -128,8 +131,8 @@ pub(super) fn bisections(carrier: &Carrier<'_>, seed: u64) -> Bisection {
     }
 }
 
-/// By seed, the mean share of its fullest link that a flow gets, by rate, when two random halves
-/// exchange.
+/// For each seed, the mean share of its fullest link that a flow gets, relative to rate, when two
+/// random halves exchange.
 pub(super) fn bandwidths(carrier: &Carrier<'_>, seeds: &[u64]) -> Vec<f64> {
     let hosts = carrier.hosts.all.len();
     let orders: Vec<Vec<usize>> = seeds.iter().map(|&seed| permutation(hosts, seed)).collect();
@@ -147,16 +150,17 @@ pub(super) fn bandwidths(carrier: &Carrier<'_>, seeds: &[u64]) -> Vec<f64> {
         .collect()
 }
 
-/// The first half exchanges with the second; with an odd number of hosts the last one rests.
+/// The pairs of an exchange between the first half and the second; with an odd number of hosts the
+/// last one is idle.
 fn exchange(order: &[usize]) -> impl Iterator<Item = (usize, usize)> + '_ {
     let half = order.len() / 2;
     let there = (0..half).map(move |place| (order[place], order[half + place]));
     there.clone().chain(there.map(|(a, b)| (b, a)))
 }
 
-/// The mean share of its fullest link that a flow of an exchange gets, as a part of the fastest
-/// link's rate; a flow within a leaf has its host's own link for itself, and one that does not
-/// arrive gets nothing.
+/// The mean share of its fullest link that a flow of an exchange gets, as a fraction of the fastest
+/// link's rate. A flow within a leaf has its host's link to itself, and a flow that does not arrive
+/// gets nothing.
 fn bandwidth(carrier: &Carrier<'_>, order: &[usize], fullest: &[f64]) -> f64 {
     let share = |(from, to): (usize, usize)| match fullest[from] {
         0.0 if carrier.is_local(from, to) => 1.0,
@@ -167,23 +171,23 @@ fn bandwidth(carrier: &Carrier<'_>, order: &[usize], fullest: &[f64]) -> f64 {
     exchange(order).map(share).sum::<f64>() / flows as f64
 }
 
-/// Recursive doubling among `ranks`: in phase `bit` every rank exchanges with the rank that differs
-/// in that bit. A rank without a partner rests.
+/// The pairs of recursive doubling among `ranks`: in phase `bit` every rank exchanges with the rank
+/// that differs in that bit. A rank without a partner is idle.
 pub(super) fn doubling(ranks: &[usize], bit: u32) -> impl Iterator<Item = (usize, usize)> {
     let partner = move |rank: usize| ranks.get(rank ^ 1 << bit);
     (0..ranks.len()).filter_map(move |rank| Some((ranks[rank], *partner(rank)?)))
 }
 
-/// How many phases recursive doubling among so many ranks has.
+/// The number of phases of recursive doubling among this many ranks.
 pub(super) fn doubling_phases(ranks: usize) -> u32 {
     ranks.next_power_of_two().trailing_zeros()
 }
 
-/// Both trees of the double binary tree (Sanders, Speck and Träff 2009), values going up and down
-/// both at the same time, as when a reduction and its broadcast are pipelined.
+/// The pairs of both trees of the double binary tree (Sanders, Speck and Träff 2009). Values go up
+/// and down both trees at the same time, as when a reduction and its broadcast are pipelined.
 pub(super) fn double_tree(ranks: &[usize]) -> impl Iterator<Item = (usize, usize)> {
     let count = ranks.len();
-    // The leaves of the one are inside the other.
+    // The leaves of one tree are inner nodes of the other.
     let other = move |rank: usize| match count % 2 {
         0 => count - 1 - rank,
         _ => (rank + 1) % count,
@@ -236,7 +240,7 @@ mod tests {
                 depth_max = depth_max.max(depth);
             }
             assert!(depth_max <= count.next_power_of_two().trailing_zeros() + 1);
-            // Children of each rank: 2 in one tree and 0 in the other, the roots apart.
+            // Each rank has 2 children in one tree and 0 in the other, except the roots.
             for rank in 0..count {
                 let received = edges.iter().filter(|edge| edge.1 == rank).count();
                 assert!(received <= 4, "{rank} of {count} hears of {received}");

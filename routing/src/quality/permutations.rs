@@ -1,7 +1,7 @@
-//! Phases of traffic in which no host sends to two hosts or receives from two.
+//! Measures phases of traffic in which no host sends to two hosts or receives from two.
 //!
-//! Many such phases are followed together, block of LIDs by block: the table entries of a block stay
-//! in the cache, as the load of one phase does when its flows are known.
+//! Many such phases are followed together, block of LIDs by block: the table entries of a block
+//! stay in the cache, as the load of one phase does when its flows are known.
 //!
 //! Phases are followed a few dozen at a time.
 
@@ -10,17 +10,18 @@ use crate::verify::fabric::Blocks;
 
 use super::carry::{self, Carrier};
 
-/// Phases that a thread follows together: gathering the table entries for them is then a small part
-/// of the work.
+/// The number of phases that a thread follows together, so that gathering the table entries for
+/// them is a small part of the work.
 const TOGETHER: usize = 32;
 
-/// Phases that all threads follow at the same time: at 45,056 hosts the flows of one take 1 MB.
+/// The number of phases that all threads follow at the same time: at 45,056 hosts the flows of one
+/// phase take 1 MB.
 const AT_A_TIME: usize = 256;
 
-/// No host sends.
+/// The mark of a receiver to which no host sends.
 const NO_SENDER: u16 = u16::MAX;
 
-/// How many of `phases` each thread should follow together.
+/// The number of `phases` that each thread should follow together.
 pub(super) fn share(phases: usize) -> usize {
     let threads = rayon::current_num_threads().max(1);
     let together = (AT_A_TIME / threads).clamp(1, TOGETHER);
@@ -28,28 +29,29 @@ pub(super) fn share(phases: usize) -> usize {
     phases.div_ceil(shares.max(1)).max(1)
 }
 
-/// Phases of traffic between hosts, by their places in [`Hosts::all`](super::order::Hosts::all).
+/// Phases of traffic between hosts, by their indices in [`Hosts::all`](super::order::Hosts::all).
 pub(super) struct Permutations<'a> {
     carrier: &'a Carrier<'a>,
     phases: usize,
-    /// By phase, then by receiver in the order of LIDs: the place of the sender.
+    /// The index of the sender, by phase and then by receiver in the order of LIDs.
     senders: Vec<u16>,
 }
 
-/// The flows of one phase that pass links, in the order of their receivers' LIDs.
+/// The flows of one phase that cross links, in the order of their receivers' LIDs.
 #[derive(Clone, Default)]
 pub(super) struct Flows {
-    /// Their senders' places.
+    /// The indices of the flows' senders.
     senders: Vec<u16>,
-    /// The channels of one flow after those of the other, the last of each with [`LAST`].
+    /// The channels of all flows, flow after flow; the last channel of each flow is marked with
+    /// [`LAST`].
     channels: Vec<u32>,
 }
 
-/// Marks a channel as the last of its flow. Channels are fewer than 2^24.
+/// The mark of the last channel of a flow. Channel numbers are below 2^24.
 const LAST: u32 = 1 << 31;
 
 impl<'a> Permutations<'a> {
-    /// Phases without traffic.
+    /// Creates phases without traffic.
     pub(super) fn new(carrier: &'a Carrier<'a>, phases: usize) -> Permutations<'a> {
         Permutations {
             carrier,
@@ -58,19 +60,19 @@ impl<'a> Permutations<'a> {
         }
     }
 
-    /// Lets the first of each two hosts send to the second.
+    /// Adds flows from the first to the second host of each pair.
     pub(super) fn add(&mut self, phase: usize, pairs: impl IntoIterator<Item = (usize, usize)>) {
         let hosts = self.carrier.hosts;
         let senders = &mut self.senders[phase * hosts.all.len()..][..hosts.all.len()];
         for (from, to) in pairs {
             let sender = &mut senders[usize::from(hosts.numbers[to])];
             debug_assert_eq!(*sender, NO_SENDER, "host {to} receives twice");
-            // Fewer hosts than LIDs.
+            // There are fewer hosts than LIDs.
             *sender = from as u16;
         }
     }
 
-    /// The flows of each phase. Flows within a leaf pass no link, and flows that do not arrive are
+    /// The flows of each phase. Flows within a leaf cross no link, and flows that do not arrive are
     /// left out.
     pub(super) fn follow(&self) -> Vec<Flows> {
         let Carrier { fabric, hosts, .. } = self.carrier;
@@ -93,7 +95,7 @@ impl<'a> Permutations<'a> {
 }
 
 impl Flows {
-    /// Adds the flow between two hosts, by the table entries of the block of the receiver's LID.
+    /// Adds the flow between two hosts, using the table entries of the block of the receiver's LID.
     fn follow(&mut self, carrier: &Carrier<'_>, entries: &[u8], (from, to): (u16, usize)) {
         let Carrier { fabric, hosts, .. } = carrier;
         let root = usize::from(hosts.switches[to]);
@@ -111,7 +113,7 @@ impl Flows {
         }
     }
 
-    /// Each flow's sender and channels.
+    /// The sender and the channels of each flow.
     fn iter(&self) -> impl Iterator<Item = (usize, impl Iterator<Item = usize>)> {
         let channels = self.channels.split_inclusive(|channel| channel & LAST != 0);
         let channels = channels.map(|flow| flow.iter().map(|channel| (channel & !LAST) as usize));
@@ -122,11 +124,12 @@ impl Flows {
 
 /// The load of a phase on the links.
 pub(super) struct Load<'a> {
-    /// By channel. A phase has fewer flows than there are LIDs.
+    /// The number of flows on each channel. A phase has fewer flows than there are LIDs.
     by_channel: Vec<u16>,
-    /// Flows on the fullest link, by rate.
+    /// The flows on the fullest link, relative to rate.
     fullest: f64,
-    /// Where links differ in rate, by channel: how many times slower than the fastest.
+    /// For each channel, how many times slower it is than the fastest; `None` if all are equally
+    /// fast.
     slowness: Option<&'a [f64]>,
 }
 
@@ -156,18 +159,18 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Flows on a link, by rate.
+    /// The flows on a link, relative to rate.
     fn by_rate(&self, channel: usize) -> f64 {
         carry::by_rate(self.slowness, channel, f64::from(self.by_channel[channel]))
     }
 
-    /// Flows on the fullest link, by rate.
+    /// The flows on the fullest link, relative to rate.
     pub(super) fn fullest(&self) -> f64 {
         self.fullest
     }
 
-    /// By sender: flows on the fullest link that its flow among `flows` passes, by rate; 0 for
-    /// hosts that have none among them.
+    /// For each sender, the flows on the fullest link that its flow among `flows` crosses, relative
+    /// to rate; 0 for hosts without a flow.
     pub(super) fn fullest_of(&self, flows: &Flows, hosts: usize) -> Vec<f64> {
         let mut fullest = vec![0.0; hosts];
         for (sender, channels) in flows.iter() {

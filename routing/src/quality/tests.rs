@@ -1,4 +1,4 @@
-//! Phases and passes against packets that are followed one at a time.
+//! Compares measured phases and passes with packets that are followed one at a time.
 
 use std::collections::BTreeMap;
 
@@ -20,19 +20,19 @@ const FABRICS: [&str; 8] = [
     "torus:3x4",
     "dragonfly+:groups=3,leaves=2,spines=2,hosts=3,links=2",
     "random:switches=12,degree=4,hosts=5,seed=2",
-    // More leaves than a word has bits.
+    // This fabric has more leaves than a word has bits.
     "ring:70,hosts=2",
-    // Cables of several rates.
+    // This fabric has cables of several rates.
     "pgft:2;4,6;1,4;1,1,slow=50",
     "pgft:2;4,6;1,4;1,2,narrow=3",
 ];
 
-/// Fabrics whose cables are all of one rate.
+/// Fabrics in which all cables have one rate.
 fn of_one_rate() -> &'static [&'static str] {
     &FABRICS[..6]
 }
 
-/// A fabric, and tables of which `wrong` entries are at random.
+/// A fabric, and its tables with `wrong` random entries.
 fn fabric(spec: &str, wrong: usize, seed: u64) -> (Topology, Tables) {
     let topology = Topology::from_netlist(&generate(spec).unwrap()).unwrap();
     let routing = route(EngineKind::MinHop, &topology, &Options::default(), None);
@@ -50,7 +50,7 @@ fn fabric(spec: &str, wrong: usize, seed: u64) -> (Topology, Tables) {
     (topology, tables)
 }
 
-/// The links that packets pass, or `None` where they do not arrive.
+/// The links that packets cross; `None` if they do not arrive.
 fn way(
     topology: &Topology,
     tables: &Tables,
@@ -69,7 +69,7 @@ fn way(
     (tables.lft(at).entry(to.lid) == to.port.0).then_some(links)
 }
 
-/// Runs `check` with what all phases have in common.
+/// Runs `check` with the inputs that all phases share.
 fn with_carrier(topology: &Topology, tables: &Tables, check: impl FnOnce(&Carrier<'_>)) {
     let fabric = Fabric::new(topology);
     let rows = carry::rows(&fabric, tables);
@@ -86,8 +86,8 @@ fn with_carrier(topology: &Topology, tables: &Tables, check: impl FnOnce(&Carrie
     });
 }
 
-/// The fullest link of a phase, and by flow the fullest one on its way, by rate; 1 for a flow
-/// without links, `None` for one that does not arrive.
+/// The fullest link of a phase, and for each flow the fullest link on its path, relative to rate; 1
+/// for a flow without links, `None` for a flow that does not arrive.
 fn followed(
     topology: &Topology,
     tables: &Tables,

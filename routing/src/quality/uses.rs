@@ -1,4 +1,4 @@
-//! The hosts that use each link, over all pairs of hosts.
+//! Counts the hosts that use each link, over all pairs of hosts.
 
 use std::ops::Range;
 
@@ -12,21 +12,21 @@ use super::forest::{Forest, Step};
 use super::leaf_set::{self, LeafSet, SharedSets};
 use super::order::{Hosts, LidBlock};
 
-/// How much memory the sets of leaves that send over each link may take: enough for 45,056 hosts on
-/// 1,408 leaves in one pass. Larger fabrics take several, each over some of the switches.
+/// The memory for the sets of leaves that send over each link, in bytes: enough for 45,056 hosts on
+/// 1,408 leaves in one pass. Larger fabrics take several passes, each over some of the switches.
 const SETS_BYTES: usize = 64 << 20;
 
-/// All pairs of hosts on the links, by channel.
+/// The use of each link by all pairs of hosts, indexed by channel.
 pub(super) struct Uses {
-    /// How many ordered pairs of hosts on different leaves send over it.
+    /// The number of ordered pairs of hosts on different leaves that send over the channel.
     pub(super) paths: Vec<u64>,
-    /// How many hosts receive over it.
+    /// The number of hosts that receive over the channel.
     pub(super) destinations: Vec<u32>,
-    /// How many hosts send over it.
+    /// The number of hosts that send over the channel.
     pub(super) sources: Vec<u32>,
-    /// Ordered pairs of hosts whose packets do not arrive.
+    /// The number of ordered pairs of hosts whose packets do not arrive.
     pub(super) lost_pairs: u64,
-    /// By host, where some leaves do not reach it: the leaves whose packets do not arrive.
+    /// For each host, the leaves whose packets to it do not arrive; `None` if all do.
     pub(super) lost: Vec<Option<FixedBitSet>>,
 }
 
@@ -35,7 +35,8 @@ impl Uses {
         Uses::in_passes(fabric, tables, hosts, SETS_BYTES)
     }
 
-    /// As [`Uses::of`], with so much memory for the sets of leaves of one pass.
+    /// Computes the result of [`Uses::of`] with `bytes` of memory for the sets of leaves of one
+    /// pass.
     pub(super) fn in_passes(
         fabric: &Fabric<'_>,
         tables: &Tables,
@@ -55,7 +56,7 @@ impl Uses {
         for first in (0..fabric.switches).step_by(together) {
             let switches = first..fabric.switches.min(first + together);
             let lost = Pass::new(fabric, hosts, switches).run(tables, &mut uses);
-            // Each pass finds the same.
+            // Each pass finds the same lost pairs.
             if first == 0 {
                 uses.add_lost(hosts, lost);
             }
@@ -68,7 +69,7 @@ impl Uses {
             let own_leaf = hosts.all[host as usize].leaf as usize;
             self.lost_pairs += leaves
                 .ones()
-                // To itself it sends nothing.
+                // A host sends nothing to itself.
                 .map(|leaf| u64::from(hosts.leaves[leaf].hosts) - u64::from(leaf == own_leaf))
                 .sum::<u64>();
             self.lost[host as usize] = Some(leaves);
@@ -79,9 +80,9 @@ impl Uses {
 /// The hosts of a switch.
 #[derive(Clone, Copy, Default)]
 struct Own {
-    /// How many; 0 for a switch that is no leaf.
+    /// The number of hosts; 0 for a switch that is no leaf.
     hosts: u32,
-    /// Its place among the leaves.
+    /// The index of the switch among the leaves.
     leaf: u32,
 }
 
@@ -90,19 +91,19 @@ struct Pass<'a> {
     fabric: &'a Fabric<'a>,
     hosts: &'a Hosts,
     switches: Range<usize>,
-    /// By switch.
+    /// The hosts of each switch.
     own: Vec<Own>,
     words: usize,
-    /// By channel of the pass' switches: the leaves whose packets the switch passes on over it.
+    /// For each channel of the pass's switches, the leaves whose packets the switch forwards on it.
     senders: SharedSets,
 }
 
-/// The results of one thread, by channel of a pass' switches.
+/// The results of one thread, by channel of a pass's switches.
 struct Part {
-    /// Paths of packets that the switch passes on.
+    /// The number of paths of packets that the switch forwards for other switches.
     transit: Vec<u64>,
     destinations: Vec<u32>,
-    /// By host: the leaves that do not reach it.
+    /// For each host that some leaves do not reach, those leaves.
     lost: Vec<(u32, FixedBitSet)>,
 }
 
@@ -112,7 +113,7 @@ impl<'a> Pass<'a> {
         for (number, leaf) in hosts.leaves.iter().enumerate() {
             own[leaf.switch.index()] = Own {
                 hosts: leaf.hosts,
-                // Fewer leaves than LIDs.
+                // There are fewer leaves than LIDs.
                 leaf: number as u32,
             };
         }
@@ -127,8 +128,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Adds the paths on the links of its switches, and returns the leaves that do not reach a
-    /// host, by host.
+    /// Adds the paths on the links of the pass's switches. Returns, for each host that some leaves
+    /// do not reach, those leaves.
     fn run(&self, tables: &Tables, uses: &mut Uses) -> Vec<(u32, FixedBitSet)> {
         let blocks = &self.hosts.blocks;
         let share = blocks.len().div_ceil(rayon::current_num_threads()).max(1);
@@ -151,7 +152,7 @@ impl<'a> Pass<'a> {
             .enumerate()
             .for_each(|(channel, ((paths, sources), &destinations))| {
                 if destinations > 0 {
-                    // Every host of the switch itself sends the same way.
+                    // All hosts of the switch itself send the same way.
                     let own = self.own[self.switches.start + channel / self.fabric.stride];
                     *paths += u64::from(own.hosts) * u64::from(destinations);
                     *sources = self.senders.hosts(channel, own.leaf(), &self.hosts.leaves);
@@ -194,19 +195,19 @@ impl<'a> Pass<'a> {
 }
 
 impl Own {
-    /// Its place among the leaves, if it is one.
+    /// The index of the switch among the leaves, if it is one.
     fn leaf(self) -> Option<usize> {
         (self.hosts > 0).then_some(self.leaf as usize)
     }
 }
 
-/// Counts the paths to one host after the other.
+/// Counts the paths to one host after another.
 struct Counter<'a> {
     pass: &'a Pass<'a>,
     part: Part,
-    /// By switch: hosts whose packets have come in from other switches.
+    /// For each switch, the number of hosts whose packets have come in from other switches.
     flow: Vec<u32>,
-    /// By switch with such packets: the leaves they are from.
+    /// For each switch with such packets, the leaves from which they come.
     from: Vec<LeafSet>,
 }
 
@@ -228,7 +229,7 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Passes the packets of a switch, and those that have come to it, on to the next.
+    /// Passes a switch's own packets, and those that have arrived there, on to the next switch.
     fn pass(&mut self, step: Step, root: usize) {
         let (switch, next) = (step.switch(), step.next());
         let own = self.pass.own[switch];

@@ -1,4 +1,4 @@
-//! Groups and entries of switches.
+//! Groups and entries of switches for adaptive routing.
 
 use std::sync::Arc;
 
@@ -7,26 +7,27 @@ use rsm_ids::Lid;
 use super::{PortMask, Tables};
 use crate::topology::SwitchIdx;
 
-/// The group without ports, which an entry of a LID without adaptive routing has.
+/// The number of the empty group, which the entry of a LID without adaptive routing names.
 pub const NO_GROUP: u16 = 0;
 
-/// Groups and entries of one switch. Without any, the switch forwards by its forwarding table.
+/// The groups and entries of one switch. Without any, the switch forwards by its forwarding table
+/// alone.
 ///
-/// Equal by content. Entries that most switches of a fabric have in common lie in memory once.
+/// Tables compare by content. Entries that most switches of a fabric have in common share memory.
 #[derive(Clone, Debug, Default)]
 pub struct AdaptiveTable {
-    /// By LID: its group.
+    /// The group of each LID.
     common: Arc<[u16]>,
-    /// LIDs with another group here, sorted by LID.
+    /// The LIDs with another group at this switch, sorted by LID.
     own: Vec<(Lid, u16)>,
-    /// By group: its ports as a place in `masks`. Many groups have the same ports.
+    /// For each group, the index of its ports in `masks`. Many groups have the same ports.
     groups: Vec<u32>,
-    /// Each once, in the order of first use.
+    /// The distinct sets of ports, in the order of first use.
     masks: Vec<PortMask>,
 }
 
 impl AdaptiveTable {
-    /// A table with entries that it shares with others: by LID, its group.
+    /// Creates a table with entries that it shares with other tables: the group of each LID.
     pub(crate) fn with_entries(common: Arc<[u16]>) -> AdaptiveTable {
         AdaptiveTable {
             common,
@@ -34,7 +35,7 @@ impl AdaptiveTable {
         }
     }
 
-    /// The entries that it may share with other tables: by LID, its group.
+    /// The entries that the table may share with others: the group of each LID.
     pub(crate) fn common(&self) -> &Arc<[u16]> {
         &self.common
     }
@@ -54,7 +55,7 @@ impl AdaptiveTable {
         mask.copied().unwrap_or_default()
     }
 
-    /// The ports that packets to a LID may leave by beside that of the forwarding table.
+    /// The ports, beside that of the forwarding table, by which packets to a LID may leave.
     pub fn ports(&self, lid: Lid) -> PortMask {
         match self.group_of(lid) {
             NO_GROUP => PortMask::EMPTY,
@@ -73,13 +74,13 @@ impl AdaptiveTable {
         }
     }
 
-    /// Takes the groups of all LIDs.
+    /// Removes the groups of all LIDs.
     pub(crate) fn clear_entries(&mut self) {
         self.common = Arc::default();
         self.own.clear();
     }
 
-    /// Takes the groups of some LIDs, which are sorted.
+    /// Removes the groups of some LIDs, which must be sorted.
     pub(crate) fn fix(&mut self, lids: &[Lid]) {
         if self.own.is_empty() {
             let grouped = lids
@@ -106,7 +107,7 @@ impl AdaptiveTable {
             let empty = self.place_of_empty();
             self.groups.resize(index + 1, empty);
         }
-        // `pack` keeps them to about twice the groups, which are numbered by 16 bits.
+        // `pack` limits them to about twice the number of groups, which are numbered with 16 bits.
         self.groups[index] = place as u32;
         if self.masks.len() > 2 * self.groups.len() + 2 {
             self.pack();
@@ -115,19 +116,19 @@ impl AdaptiveTable {
 
     /// The groups with ports, lowest first.
     pub fn groups(&self) -> impl Iterator<Item = (u16, PortMask)> + '_ {
-        // Groups are numbered by 16 bits.
+        // Groups are numbered with 16 bits.
         let groups = (0..self.groups.len() as u32).map(|group| group as u16);
         let groups = groups.map(|group| (group, self.group(group)));
         groups.filter(|(_, ports)| !ports.is_empty())
     }
 
-    /// How many LIDs it may have entries for, from LID 0 on.
+    /// The number of LIDs, from LID 0 on, for which the table may have entries.
     pub fn lids(&self) -> usize {
         let last = self.own.last().map_or(0, |(lid, _)| lid.index() + 1);
         last.max(self.common.len())
     }
 
-    /// The entries by LID, from LID 0 on, [`Self::lids`] of them.
+    /// The entries of the LIDs from 0 on, [`Self::lids`] in number.
     pub fn entries(&self) -> impl Iterator<Item = u16> + '_ {
         let mut own = self.own.iter().peekable();
         (0..self.lids()).map(
@@ -166,7 +167,7 @@ impl AdaptiveTable {
         other: &'a AdaptiveTable,
     ) -> impl Iterator<Item = u16> + 'a {
         let count = self.groups.len().max(other.groups.len());
-        // Groups are numbered by 16 bits.
+        // Groups are numbered with 16 bits.
         let groups = (0..count as u32).map(|group| group as u16);
         groups.filter(|&group| self.group(group) != other.group(group))
     }
@@ -189,7 +190,7 @@ impl AdaptiveTable {
         place as u32
     }
 
-    /// Forgets masks that no group has.
+    /// Removes masks that no group uses.
     fn pack(&mut self) {
         let mut masks: Vec<PortMask> = Vec::new();
         let mut moved = vec![None; self.masks.len()];
@@ -213,12 +214,13 @@ impl PartialEq for AdaptiveTable {
 
 impl Eq for AdaptiveTable {}
 
-/// Groups and entries of a whole fabric, by [`SwitchIdx`].
+/// The groups and entries of a whole fabric, indexed by [`SwitchIdx`].
 ///
-/// Equal by content: a switch past the end equals one without groups and entries.
+/// Tables compare by content: a switch past the end equals one without groups and entries.
 #[derive(Clone, Debug, Default)]
 pub struct AdaptiveTables {
-    /// One for each switch of the topology, in its order; switches past the end have no groups.
+    /// One table for each switch of the topology, in its order; switches past the end have no
+    /// groups.
     pub switches: Vec<AdaptiveTable>,
 }
 
@@ -237,13 +239,13 @@ impl PartialEq for AdaptiveTables {
 impl Eq for AdaptiveTables {}
 
 impl AdaptiveTables {
-    /// The groups and entries of a switch, where there are some.
+    /// The groups and entries of a switch, or `None` past the end.
     pub fn table(&self, switch: SwitchIdx) -> Option<&AdaptiveTable> {
         self.switches.get(switch.index())
     }
 
-    /// All ports that packets from a switch to a LID may leave by: those of its group, and that of
-    /// the forwarding table, which packets take that must stay in order.
+    /// All ports by which packets from a switch to a LID may leave: those of the LID's group, and
+    /// that of the forwarding table, for packets that must stay in order.
     pub fn ports(&self, tables: &Tables, switch: SwitchIdx, lid: Lid) -> PortMask {
         let table = self.table(switch);
         let mut ports = table.map_or(PortMask::EMPTY, |table| table.ports(lid));
@@ -254,7 +256,7 @@ impl AdaptiveTables {
         ports
     }
 
-    /// How many groups with ports all switches hold together, and how many ports are in them.
+    /// The number of groups with ports over all switches, and the number of ports in them.
     pub fn sizes(&self) -> (usize, usize) {
         let groups = self.switches.iter().flat_map(AdaptiveTable::groups);
         groups.fold((0, 0), |(groups, ports), (_, mask)| {

@@ -1,4 +1,4 @@
-//! The differences of two sets of tables.
+//! The differences between two sets of tables.
 
 use rayon::prelude::*;
 use rsm_ids::Lid;
@@ -11,25 +11,25 @@ use crate::topology::SwitchIdx;
 pub struct Entry {
     /// The LID of the entry.
     pub lid: Lid,
-    /// The output port before, [`NO_PATH`](super::NO_PATH) for none.
+    /// The previous output port, [`NO_PATH`](super::NO_PATH) for none.
     pub before: u8,
-    /// The output port after.
+    /// The new output port, [`NO_PATH`](super::NO_PATH) for none.
     pub after: u8,
 }
 
-/// Two sets of tables by the same switch numbers, and the blocks in which they differ: found once
+/// Two sets of tables by the same switch numbers, and the blocks in which they differ. Found once
 /// for all users of the difference.
 #[derive(Clone, Debug)]
 pub struct Difference<'a> {
     before: &'a Tables,
     after: &'a Tables,
-    /// By switch: the numbers of the blocks that differ, lowest first.
+    /// For each switch, the numbers of the blocks that differ, lowest first.
     blocks: Vec<Vec<u16>>,
 }
 
 impl<'a> Difference<'a> {
-    /// A switch that `before` does not have counts as one without a path; a switch that `after`
-    /// does not have is ignored.
+    /// Compares two sets of tables. A switch that `before` lacks counts as one without paths; a
+    /// switch that `after` lacks is ignored.
     pub fn between(before: &'a Tables, after: &'a Tables) -> Difference<'a> {
         let of_switch = |(index, after): (usize, &Lft)| -> Vec<u16> {
             let blocks = |before: &Lft| {
@@ -50,44 +50,44 @@ impl<'a> Difference<'a> {
         }
     }
 
-    /// The tables before.
+    /// The previous tables.
     pub fn before(&self) -> &'a Tables {
         self.before
     }
 
-    /// The tables after.
+    /// The new tables.
     pub fn after(&self) -> &'a Tables {
         self.after
     }
 
-    /// The entry of a LID before, also of a switch that had no table.
+    /// The previous entry of a LID, also for a switch that had no table.
     pub fn entry_before(&self, switch: SwitchIdx, lid: Lid) -> u8 {
         let lft = self.before.lfts.get(switch.index());
         lft.map_or(NO_PATH, |lft| lft.entry(lid))
     }
 
-    /// The entry of a LID after.
+    /// The new entry of a LID.
     pub fn entry_after(&self, switch: SwitchIdx, lid: Lid) -> u8 {
         self.after.lft(switch).entry(lid)
     }
 
-    /// Whether all entries are alike.
+    /// Whether all entries are equal.
     pub fn is_empty(&self) -> bool {
         self.blocks.iter().all(Vec::is_empty)
     }
 
-    /// By switch: the numbers of the blocks that differ, lowest first.
+    /// For each switch, the numbers of the blocks that differ, lowest first.
     pub fn blocks(&self) -> &[Vec<u16>] {
         &self.blocks
     }
 
-    /// The entries of a switch that differ, by LID.
+    /// The entries of a switch that differ, sorted by LID.
     pub fn entries(&self, switch: SwitchIdx) -> impl Iterator<Item = Entry> + '_ {
         let blocks = self.blocks.get(switch.index()).into_iter().flatten();
         blocks.flat_map(move |&block| self.entries_in(switch, usize::from(block)))
     }
 
-    /// The entries of a block of a switch that differ, by LID.
+    /// The entries of a block of a switch that differ, sorted by LID.
     pub fn entries_in(&self, switch: SwitchIdx, block: usize) -> impl Iterator<Item = Entry> + '_ {
         const NO_PATHS: &[u8; BLOCK_LIDS] = &[super::NO_PATH; BLOCK_LIDS];
         let of = |tables: &'a Tables| {

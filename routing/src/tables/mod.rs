@@ -1,10 +1,11 @@
-//! Tables of switches as desired state: what each does with a packet.
+//! Tables of switches as desired state: how each switch forwards packets.
 //!
 //! - [`Lft`]: the linear forwarding table (IBA 14.2.5.10, 18.2.4.3.3), one byte for each LID;
-//! - [`Mft`]: the multicast forwarding table, and the [`Trees`] that it comes from;
-//! - [`AdaptiveTable`]: sets of ports in place of entries.
+//! - [`Mft`]: the multicast forwarding table, and the [`Trees`] from which it is made;
+//! - [`AdaptiveTable`]: sets of ports in place of single entries.
 //!
-//! Engines and [`crate::mcast`] make them and [`crate::verify`] proves them; none is known here.
+//! Engines and [`crate::mcast`] make the tables, and [`crate::verify`] proves them; this module
+//! knows none of these.
 
 mod adaptive;
 mod difference;
@@ -24,28 +25,28 @@ pub(crate) use self::pool::Pool;
 pub use self::trees::{Group, Member, Tree, Trees};
 use crate::topology::SwitchIdx;
 
-/// The entry of a LID that a switch has no path to: packets are discarded.
+/// The entry of a LID to which a switch has no path: its packets are discarded.
 pub const NO_PATH: u8 = 255;
 
-/// How many LIDs one LinearForwardingTable attribute carries (IBA 14.2.5.10).
+/// The number of LIDs that one LinearForwardingTable attribute carries (IBA 14.2.5.10).
 pub const BLOCK_LIDS: usize = 64;
 
-/// How many blocks are shared, and copied, together.
+/// The number of blocks that are shared, and copied, together.
 pub(crate) const PAGE_BLOCKS: usize = 64;
 
-/// The entries of so many LIDs lie together. A table of the largest subnet has twelve such pages:
-/// few enough to be copied and compared as a list, small enough that a change of one entry costs
+/// The number of entries that are adjacent in memory. A table of the largest subnet has twelve such
+/// pages: few enough to copy and compare as a list, small enough that a change of one entry costs
 /// little.
 pub(crate) const PAGE_LIDS: usize = PAGE_BLOCKS * BLOCK_LIDS;
 
-/// The blocks of a whole LID space: 65,536 LIDs.
+/// The number of blocks of the whole LID space: 65,536 LIDs.
 const MAX_BLOCKS: usize = (u16::MAX as usize + 1) / BLOCK_LIDS;
 
 pub(crate) type Page = [u8; PAGE_LIDS];
 
 /// The linear forwarding table of one switch: the output port of each LID.
 ///
-/// Entries past its end are [`NO_PATH`]. Two tables that forward alike are equal, whatever their
+/// Entries past its end are [`NO_PATH`]. Two tables with equal entries are equal, whatever their
 /// length. A clone shares the entries; when one of the two changes, the rest stays shared.
 #[derive(Clone, Default)]
 pub struct Lft {
@@ -53,13 +54,13 @@ pub struct Lft {
 }
 
 impl Lft {
-    /// A table without a path, with room for the LIDs `0..lids`.
+    /// Creates a table without paths, with room for the LIDs `0..lids`.
     pub fn new(lids: usize) -> Lft {
         let page = Arc::new([NO_PATH; PAGE_LIDS]);
         Lft::from_pages(vec![page; lids.div_ceil(PAGE_LIDS)])
     }
 
-    /// The table with these entries, by LID from LID 0 on.
+    /// Creates a table with these entries, from LID 0 on.
     pub fn from_entries(entries: &[u8]) -> Lft {
         Lft::from_pages(entries.chunks(PAGE_LIDS).map(page).collect())
     }
@@ -70,7 +71,7 @@ impl Lft {
         }
     }
 
-    /// The output port of `lid`, 0 for the switch's own LIDs, or `None` when packets to it are
+    /// The output port of `lid`, 0 for the switch's own LIDs; `None` if packets to it are
     /// discarded.
     pub fn port(&self, lid: Lid) -> Option<PortNum> {
         match self.entry(lid) {
@@ -85,15 +86,15 @@ impl Lft {
         page.map_or(NO_PATH, |page| page[lid.index() % PAGE_LIDS])
     }
 
-    /// Sets the table's byte for `lid`, growing the table where needed.
+    /// Sets the table's byte for `lid`, and grows the table if needed.
     pub fn set_entry(&mut self, lid: Lid, port: u8) {
         if self.entry(lid) != port {
             self.page_mut(lid.index() / PAGE_LIDS)[lid.index() % PAGE_LIDS] = port;
         }
     }
 
-    /// The highest LID that has a path, or `None` for a table without one: the value for
-    /// SwitchInfo's LinearFDBTop (IBA 14.2.5.4).
+    /// The highest LID that has a path, the value for SwitchInfo's LinearFDBTop (IBA 14.2.5.4);
+    /// `None` for a table without paths.
     pub fn top(&self) -> Option<Lid> {
         self.pages
             .iter()
@@ -106,7 +107,8 @@ impl Lft {
             })
     }
 
-    /// How many blocks hold every entry; [`Lft::block`] is [`NO_PATH`] from this index on.
+    /// The number of blocks that hold all entries; [`Lft::block`] is [`NO_PATH`] from this index
+    /// on.
     pub fn blocks(&self) -> usize {
         self.pages.len() * PAGE_BLOCKS
     }
@@ -134,13 +136,13 @@ impl Lft {
         }
     }
 
-    /// Whether block `index` forwards as `other`'s does.
+    /// Whether block `index` equals that of `other`.
     pub fn block_eq(&self, other: &Lft, index: usize) -> bool {
         let page = index / PAGE_BLOCKS;
         self.shares_page(other, page) || self.block(index) == other.block(index)
     }
 
-    /// The blocks that forward differently than `other`'s, lowest first.
+    /// The blocks that differ from those of `other`, lowest first.
     pub fn differing_blocks<'a>(&'a self, other: &'a Lft) -> impl Iterator<Item = usize> + 'a {
         let pages = if self.is_shared_with(other) {
             0
@@ -163,12 +165,12 @@ impl Lft {
         })
     }
 
-    /// Whether the two are one table in memory, and so alike without a look at the entries.
+    /// Whether the two tables are one in memory, and so equal without a comparison of entries.
     pub fn is_shared_with(&self, other: &Lft) -> bool {
         Arc::ptr_eq(&self.pages, &other.pages)
     }
 
-    /// Shares memory with `other` where both are equal.
+    /// Shares memory with `other` where both tables are equal.
     pub fn share_with(&mut self, other: &Lft) {
         if self.is_shared_with(other) {
             return;
@@ -201,7 +203,7 @@ impl Lft {
         }
     }
 
-    /// Whether block `index` is the last one of those that are shared, and copied, together.
+    /// Whether block `index` is the last block of a page.
     pub fn ends_page(index: usize) -> bool {
         index % PAGE_BLOCKS == PAGE_BLOCKS - 1
     }
@@ -211,8 +213,8 @@ impl Lft {
         self.pages.iter().flat_map(|page| page.iter().copied())
     }
 
-    /// The entries of some LIDs in pieces that lie together, without LIDs past the end of the
-    /// table.
+    /// The entries of some LIDs, in pieces that are contiguous in memory, without LIDs past the end
+    /// of the table.
     pub fn pieces(&self, lids: std::ops::Range<usize>) -> impl Iterator<Item = &[u8]> + '_ {
         let pages = lids.start / PAGE_LIDS..lids.end.div_ceil(PAGE_LIDS).min(self.pages.len());
         pages.map(move |number| {
@@ -223,12 +225,12 @@ impl Lft {
         })
     }
 
-    /// How many LIDs it has entries for, from LID 0 on.
+    /// The number of LIDs, from LID 0 on, for which the table has entries.
     pub fn lids(&self) -> usize {
         self.pages.len() * PAGE_LIDS
     }
 
-    /// Whether a page is one in memory, or missing in both.
+    /// Whether both tables share the page in memory, or both lack it.
     fn shares_page(&self, other: &Lft, page: usize) -> bool {
         match (self.pages.get(page), other.pages.get(page)) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
@@ -237,7 +239,7 @@ impl Lft {
         }
     }
 
-    /// Sets entries of one page; the page stays shared where none of them differs.
+    /// Sets entries of one page; the page stays shared if none of them differs.
     fn set_in_page(&mut self, number: usize, entries: &[(SwitchIdx, Lid, u8)]) {
         let differs = |&(_, lid, port): &(SwitchIdx, Lid, u8)| self.entry(lid) != port;
         if let Some(first) = entries.iter().position(differs) {
@@ -258,7 +260,7 @@ impl Lft {
     }
 }
 
-/// A page that begins with `entries`, of which there are at most [`PAGE_LIDS`].
+/// Creates a page that begins with `entries`, which must be at most [`PAGE_LIDS`].
 pub(crate) fn page(entries: &[u8]) -> Arc<Page> {
     match Arc::<[u8]>::from(entries).try_into() {
         Ok(page) => page,
@@ -301,7 +303,7 @@ impl PartialEq for Lft {
 
 impl Eq for Lft {}
 
-/// The forwarding tables of a whole fabric, by [`SwitchIdx`].
+/// The forwarding tables of a whole fabric, indexed by [`SwitchIdx`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tables {
     /// One table for each switch of the topology, in its order.
@@ -312,13 +314,14 @@ impl Tables {
     /// The table of a switch.
     ///
     /// # Panics
-    /// When the tables are of a topology that has no such switch.
+    /// If the topology of the tables has no such switch.
     pub fn lft(&self, switch: SwitchIdx) -> &Lft {
         &self.lfts[switch.index()]
     }
 
-    /// How many 64-LID blocks differ from `other`'s: the Sets that a change from one to the other
-    /// costs. Switches that only one of them has count with every block that has a path.
+    /// The number of 64-LID blocks that differ from those of `other`: the number of Sets that a
+    /// change from one to the other takes. Switches that only one of them has count with every
+    /// block that has a path.
     pub fn blocks_changed(&self, other: &Tables) -> usize {
         let none = Lft::default();
         (0..self.lfts.len().max(other.lfts.len()))
@@ -330,11 +333,11 @@ impl Tables {
             .sum()
     }
 
-    /// Sets the entries of some switches; those of one switch follow each other, and switches are
-    /// in the order of their numbers.
+    /// Sets the entries of some switches. Entries must be grouped by switch, and switches must
+    /// ascend.
     ///
     /// # Panics
-    /// When the tables are of a topology that has no such switch.
+    /// If the topology of the tables has no such switch.
     pub(crate) fn set_entries(&mut self, entries: &[(SwitchIdx, Lid, u8)]) {
         let mut work = Vec::new();
         let mut rest = &mut self.lfts[..];
@@ -354,8 +357,8 @@ impl Tables {
         });
     }
 
-    /// Shares memory with `other`, tables of the same topology, where both are equal: then a later
-    /// comparison of equal parts is quick, too.
+    /// Shares memory with `other`, tables of the same topology, where both are equal. Later
+    /// comparisons of equal parts are then quick, too.
     pub fn share_with(&mut self, other: &Tables) {
         let both = self.lfts.par_iter_mut().zip(&other.lfts);
         both.for_each(|(lft, other)| lft.share_with(other));
@@ -422,8 +425,8 @@ mod tests {
         let before = Tables {
             lfts: vec![lft(0), lft(1), lft(2)],
         };
-        // Pages in any order, an entry that is set twice, one past the end, and a page without a
-        // difference.
+        // The cases: pages in any order, an entry that is set twice, one past the end, and a page
+        // without a difference.
         let entries = [
             (SwitchIdx(0), Lid(5000), 7),
             (SwitchIdx(0), Lid(3), 7),

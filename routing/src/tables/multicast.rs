@@ -5,10 +5,11 @@ use std::fmt;
 
 use rsm_ids::{Lid, PortNum};
 
-/// How many multicast LIDs one MulticastForwardingTable attribute carries (IBA 14.2.5.12).
+/// The number of multicast LIDs that one MulticastForwardingTable attribute carries (IBA
+/// 14.2.5.12).
 pub const BLOCK_MLIDS: usize = 32;
 
-/// How many ports one MulticastForwardingTable attribute carries: one of 16 positions.
+/// The number of ports that one MulticastForwardingTable attribute carries: one of 16 positions.
 pub const POSITION_PORTS: usize = 16;
 
 const WORD_BITS: usize = u64::BITS as usize;
@@ -18,7 +19,7 @@ const WORD_BITS: usize = u64::BITS as usize;
 pub struct PortMask([u64; 4]);
 
 impl PortMask {
-    /// No port.
+    /// The empty set.
     pub const EMPTY: PortMask = PortMask([0; 4]);
 
     /// Adds a port.
@@ -31,13 +32,13 @@ impl PortMask {
         self.0[port.index() / WORD_BITS] >> (port.index() % WORD_BITS) & 1 != 0
     }
 
-    /// Whether some port is in both sets.
+    /// Whether the two sets have a port in common.
     pub fn intersects(&self, other: &PortMask) -> bool {
         let mut words = self.0.iter().zip(&other.0);
         words.any(|(here, there)| here & there != 0)
     }
 
-    /// Whether no port is.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0 == [0; 4]
     }
@@ -58,7 +59,7 @@ impl PortMask {
         self
     }
 
-    /// How many ports are in the set.
+    /// The number of ports in the set.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -75,12 +76,13 @@ impl PortMask {
                 let rest = bits & (bits - 1);
                 (rest != 0).then_some(rest)
             })
-            // Four words of 64 bits: below 256.
+            // The value is below 256, because there are four words of 64 bits.
             .map(move |bits| PortNum((word * WORD_BITS) as u8 + bits.trailing_zeros() as u8))
         })
     }
 
-    /// Ports `16 * position` to `16 * position + 15`, the lowest in bit 0; none past position 15.
+    /// Ports `16 * position` to `16 * position + 15`, the lowest in bit 0; no ports past position
+    /// 15.
     pub fn position(&self, position: usize) -> u16 {
         let bit = position * POSITION_PORTS;
         match self.0.get(bit / WORD_BITS) {
@@ -90,7 +92,7 @@ impl PortMask {
         }
     }
 
-    /// Replaces ports `16 * position` to `16 * position + 15`; past position 15 there are none.
+    /// Replaces ports `16 * position` to `16 * position + 15`; does nothing past position 15.
     pub fn set_position(&mut self, position: usize, ports: u16) {
         let bit = position * POSITION_PORTS;
         if let Some(word) = self.0.get_mut(bit / WORD_BITS) {
@@ -120,7 +122,7 @@ impl fmt::Debug for PortMask {
 
 /// The multicast forwarding table of one switch: the output ports of each multicast LID.
 ///
-/// A multicast LID that it does not list goes nowhere.
+/// Packets to a multicast LID that the table does not list are discarded.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Mft {
     masks: BTreeMap<Lid, PortMask>,
@@ -141,17 +143,17 @@ impl Mft {
         }
     }
 
-    /// The highest multicast LID that goes anywhere.
+    /// The highest multicast LID with output ports.
     pub fn top(&self) -> Option<Lid> {
         self.masks.last_key_value().map(|(&mlid, _)| mlid)
     }
 
-    /// Every multicast LID that goes somewhere, with its ports, lowest first.
+    /// All multicast LIDs with output ports, lowest first, each with its ports.
     pub fn entries(&self) -> impl Iterator<Item = (Lid, PortMask)> {
         self.masks.iter().map(|(&mlid, &mask)| (mlid, mask))
     }
 
-    /// The multicast LIDs that the two tables have other output ports for, lowest first.
+    /// The multicast LIDs whose output ports differ between the two tables, lowest first.
     pub fn differing(&self, other: &Mft) -> impl Iterator<Item = Lid> + use<> {
         let gone = other.entries();
         let gone = gone.filter(|(mlid, _)| !self.masks.contains_key(mlid));

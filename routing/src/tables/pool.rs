@@ -1,4 +1,4 @@
-//! Pages that are alike, kept once.
+//! Shares equal pages between tables.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,18 +8,19 @@ use parking_lot::Mutex;
 use super::{Lft, PAGE_LIDS, Page, page};
 use crate::digest::digest;
 
-/// Among how many locks pages are dealt out: enough that threads seldom wait for each other.
+/// The number of locks among which pages are distributed: enough that threads seldom wait for each
+/// other.
 const SHARDS: usize = 16;
 
 /// Tables under construction, whose equal pages are kept once: in a tree, switches of one rank and
-/// one subtree forward to most LIDs alike. Sharing does not affect their content.
+/// one subtree forward to most LIDs in the same way. Sharing does not affect the tables' content.
 #[derive(Default)]
 pub(crate) struct Pool {
     shards: [Mutex<HashMap<u64, Vec<Arc<Page>>>>; SHARDS],
 }
 
 impl Pool {
-    /// The table with these entries, by LID from LID 0 on.
+    /// Creates a table with these entries, from LID 0 on.
     pub(crate) fn table(&self, entries: &[u8]) -> Lft {
         let pages = entries.chunks(PAGE_LIDS);
         Lft::from_pages(pages.map(|entries| self.page(entries)).collect())
@@ -35,7 +36,7 @@ impl Pool {
         if let Some(found) = shard.lock().get(&digest).and_then(known) {
             return found;
         }
-        // Without the lock: allocating memory takes longest.
+        // Allocating memory takes longest, so it happens without the lock.
         let made = page(entries);
         let mut held = shard.lock();
         held.entry(digest).or_default().push(made.clone());

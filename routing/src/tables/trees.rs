@@ -1,4 +1,4 @@
-//! Multicast groups and their trees: what multicast forwarding tables say, LID by LID.
+//! Multicast groups and their trees: the content of multicast forwarding tables, LID by LID.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use rsm_ids::{Lid, PortNum};
 use super::{Mft, PortMask};
 use crate::topology::SwitchIdx;
 
-/// A port that takes part in a group: one that hangs off a switch, or a switch's own port 0.
+/// A port that takes part in a group: one attached to a switch, or a switch's own port 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Member {
-    /// The switch it hangs off, or is the port 0 of.
+    /// The switch to which the port is attached, or whose port 0 it is.
     pub switch: SwitchIdx,
-    /// The port of that switch it hangs off; 0 for the switch itself.
+    /// The port of that switch to which it is attached; 0 for the switch itself.
     pub port: PortNum,
-    /// Whether it gets the packets of the group. Every member may send them.
+    /// Whether the port gets the packets of the group. Every member may send them.
     pub receives: bool,
 }
 
@@ -24,23 +24,23 @@ pub struct Member {
 pub struct Group {
     /// The multicast LID.
     pub mlid: Lid,
-    /// Sorted by (switch, port), each port once.
+    /// The members, sorted by (switch, port), each port once.
     pub members: Vec<Member>,
-    /// A bit for each service level that packets to it may have.
+    /// A bit for each service level that packets to the group may have.
     pub levels: u16,
 }
 
-/// The tree of a multicast LID; several, where cables do not join all of its members.
+/// The tree of a multicast LID; several trees if cables do not connect all of its members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tree {
-    /// The group that it was made for.
+    /// The group for which the tree was made.
     pub group: Arc<Group>,
     /// The ports by which each switch forwards packets; sorted, none empty.
     pub masks: Vec<(SwitchIdx, PortMask)>,
-    /// Members that reach each other, each part sorted. A member in no part is not served: its
-    /// switch cannot multicast, or no tree to it is free of credit loops.
+    /// The sets of members that reach each other, each sorted. A member in no part is not served:
+    /// its switch cannot multicast, or no tree to it is free of credit loops.
     pub parts: Vec<Vec<Member>>,
-    /// Whether all of it follows the orientation of its ground.
+    /// Whether the whole tree follows the orientation of its ground.
     pub is_oriented: bool,
 }
 
@@ -53,7 +53,7 @@ impl Tree {
             .unwrap_or_default()
     }
 
-    /// How many members no tree serves.
+    /// The number of members that no tree serves.
     pub fn unserved(&self) -> usize {
         self.group.members.len() - self.parts.iter().map(Vec::len).sum::<usize>()
     }
@@ -62,7 +62,7 @@ impl Tree {
 /// The trees of all multicast LIDs in use.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Trees {
-    /// By multicast LID.
+    /// The trees by multicast LID.
     pub by_mlid: BTreeMap<Lid, Arc<Tree>>,
 }
 

@@ -1,4 +1,4 @@
-//! Building a topology, and refusing one that cannot be.
+//! Builds topologies, and refuses contradictory ones.
 
 use std::sync::Arc;
 
@@ -10,11 +10,12 @@ use super::{
     Switch, SwitchIdx, Topology,
 };
 
-/// A switch while its topology is being built; numbers follow the GUIDs only once all are known.
+/// A switch of an unfinished topology. Switch numbers follow the GUIDs, which are only known once
+/// all switches are added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwitchKey(u32);
 
-/// The parts do not make a topology.
+/// The reason why the parts do not form a topology.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// Two switches have the same GUID.
@@ -23,7 +24,7 @@ pub enum TopologyError {
         /// The GUID they share.
         guid: Guid,
     },
-    /// More switches than there are unicast LIDs.
+    /// There are more switches than unicast LIDs.
     #[error("more switches than the {} unicast LIDs of a subnet", Lid::UNICAST_LAST.0)]
     TooManySwitches,
     /// A switch has more ports than a forwarding table can name.
@@ -34,7 +35,7 @@ pub enum TopologyError {
         /// The number of ports given.
         num_ports: u8,
     },
-    /// The switch is of another builder.
+    /// The switch belongs to another builder.
     #[error("a port of a switch that was not added")]
     UnknownSwitch,
     /// The port is not one of the switch's external ports.
@@ -44,7 +45,7 @@ pub enum TopologyError {
         guid: Guid,
         /// The port given.
         port: PortNum,
-        /// How many it has.
+        /// The number of external ports of the switch.
         num_ports: u8,
     },
     /// Two cables end at one port.
@@ -58,19 +59,19 @@ pub enum TopologyError {
     /// Only one end of a cable states it.
     #[error("{port:?} of switch {guid} leads to a port that does not lead back")]
     OneSided {
-        /// The switch that states it.
+        /// The switch that states the cable.
         guid: Guid,
-        /// Its port.
+        /// The port that states the cable.
         port: PortNum,
     },
-    /// A LID, or the last of the LIDs that the LMC spans, is not unicast.
+    /// A LID, or the last one of an LMC range, is not unicast.
     #[error("port {guid} has {lid:?} with LMC {lmc}: expected within 1 to 49151")]
     LidRange {
-        /// The port (or switch) that holds it.
+        /// The port (or switch) that holds the LID.
         guid: Guid,
-        /// Its base LID.
+        /// The base LID of the port.
         lid: Lid,
-        /// Its LMC.
+        /// The LMC of the port.
         lmc: Lmc,
     },
     /// Two ports have one LID.
@@ -78,9 +79,9 @@ pub enum TopologyError {
     DuplicateLid {
         /// The LID.
         lid: Lid,
-        /// The port that had it first.
+        /// The port that had the LID first.
         first: Guid,
-        /// The port that claims it too.
+        /// The port that claims the LID as well.
         second: Guid,
     },
 }
@@ -103,12 +104,12 @@ impl PendingLink {
 pub struct TopologyBuilder {
     switches: Vec<Switch>,
     links: Vec<PendingLink>,
-    /// `switch` holds the builder's key until the topology is built.
+    /// The destinations, in which `switch` holds the builder's key until the topology is built.
     destinations: Vec<Destination>,
 }
 
 impl TopologyBuilder {
-    /// Nothing yet.
+    /// Creates a builder without parts.
     pub fn new() -> TopologyBuilder {
         TopologyBuilder::default()
     }
@@ -167,9 +168,9 @@ impl TopologyBuilder {
         Ok(())
     }
 
-    /// Adds the port of a channel adapter, router or aggregation node that hangs off a switch.
+    /// Adds the port of a channel adapter, router or aggregation node that is attached to a switch.
     ///
-    /// `kind` other than [`EndpointKind::Switch0`], which every switch gets by itself.
+    /// `kind` must not be [`EndpointKind::Switch0`], which every switch gets automatically.
     pub fn add_endport(
         &mut self,
         switch: SwitchKey,
@@ -193,7 +194,7 @@ impl TopologyBuilder {
         Ok(())
     }
 
-    /// The topology, or the first contradiction in it.
+    /// Builds the topology, or returns the first contradiction in it.
     pub fn build(self) -> Result<Topology, TopologyError> {
         let TopologyBuilder {
             switches,
@@ -233,7 +234,7 @@ impl TopologyBuilder {
         assemble(switches, links, destinations)
     }
 
-    /// `from` with only those cables for which `keep` is true of both ends.
+    /// Reduces `from` to the cables for which `keep` is true of both ends.
     pub(super) fn remaining(
         from: &Topology,
         keep: impl Fn(SwitchIdx, PortNum) -> bool,
@@ -282,8 +283,8 @@ impl TopologyBuilder {
             .expect("a part of a topology contradicts itself no more than the whole did")
     }
 
-    /// `present` with the parts that only `earlier` has, as far as the two do not contradict each
-    /// other: `present` wins.
+    /// Extends `present` by the parts that only `earlier` has; `present` wins where the two
+    /// contradict each other.
     pub(super) fn joined(present: &Topology, earlier: &Topology) -> Topology {
         let mut switches = present.switches.clone();
         let gone = |guid| present.switch_by_guid(guid).is_none();
@@ -294,13 +295,13 @@ impl TopologyBuilder {
         switches.sort_unstable_by_key(|switch| switch.guid);
         let place = |guid: Guid| {
             let found = switches.binary_search_by_key(&guid, |switch| switch.guid);
-            // Every switch of both is in the list.
+            // The list contains every switch of both.
             found.unwrap_or(usize::MAX) as u32
         };
         let places =
             |of: &Topology| -> Vec<u32> { of.switches.iter().map(|s| place(s.guid)).collect() };
         let (now, then) = (places(present), places(earlier));
-        // Whether nothing that is there now uses a port of an earlier switch.
+        // Whether no present part uses a port of an earlier switch.
         let is_free = |switch: SwitchIdx, port: PortNum| {
             let now = present.switch_by_guid(earlier.switch(switch).guid);
             now.is_none_or(|now| {
@@ -386,7 +387,7 @@ pub(super) fn check_lids(guid: Guid, lid: Lid, lmc: Lmc) -> Result<(), TopologyE
     }
 }
 
-/// Puts parts that are numbered in the order of GUIDs into their places.
+/// Assembles parts that are numbered in the order of GUIDs.
 fn assemble(
     switches: Vec<Switch>,
     links: Vec<PendingLink>,
@@ -419,7 +420,7 @@ fn assemble(
     })
 }
 
-/// Where the ports of each switch start in a list of all ports, and where the list ends.
+/// The start of each switch's ports in a list of all ports, and the end of the list.
 fn port_starts(switches: &[Switch]) -> Vec<u32> {
     let mut starts = Vec::with_capacity(switches.len() + 1);
     let mut next = 0;
@@ -453,7 +454,7 @@ fn port_uses(
     for link in links {
         let [(a, a_port), (b, b_port)] = link.ends;
         ports.claim_link(a, a_port, b, b_port)?;
-        // A plug can join a port to itself: one port, one claim.
+        // A loop-back plug can connect a port to itself: one port, one claim.
         if (a, a_port) != (b, b_port) {
             ports.claim_link(b, b_port, a, a_port)?;
         }
@@ -497,7 +498,7 @@ fn loopbacks(switches: &[Switch], links: &[PendingLink]) -> Vec<Cable> {
     cables
 }
 
-/// Where the destinations of each switch start, and where the last ones end.
+/// The start of each switch's destinations, and the end of the last.
 fn destination_starts(switches: usize, destinations: &[Destination]) -> Vec<u32> {
     let mut starts = vec![0u32; switches + 1];
     for destination in destinations {

@@ -1,4 +1,4 @@
-//! A topology from the one before and the switches that are different.
+//! Derives a topology from the previous one and the switches that have changed.
 //!
 //! Sections of unchanged switches are copied, with new numbers of switches and destinations,
 //! without sorting or look-ups.
@@ -14,51 +14,52 @@ use super::{
     SwitchIdx, Topology, TopologyError,
 };
 
-/// A switch, its cables, and the end ports that hang off it.
+/// A switch, its cables, and the end ports attached to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchPart {
     /// The switch.
     pub switch: Switch,
-    /// The base LID of its port 0.
+    /// The base LID of port 0.
     pub lid: Lid,
-    /// Its port 0 has 2^LMC LIDs.
+    /// The LMC of port 0, which has 2^LMC LIDs.
     pub lmc: Lmc,
-    /// Its ends of cables to switches, itself included.
+    /// The ends, at this switch, of cables to switches, loop-backs included.
     pub cables: Vec<CableEnd>,
-    /// The end ports that hang off it.
+    /// The end ports attached to the switch.
     pub ends: Vec<EndPart>,
 }
 
 /// One end of a cable between switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CableEnd {
-    /// The port that the cable is in.
+    /// The port at this end.
     pub port: PortNum,
     /// The switch and port at the other end.
     pub peer: (Guid, PortNum),
-    /// Its rate, as in [`TopologyBuilder::add_link`](super::TopologyBuilder::add_link).
+    /// The rate of the cable, as in
+    /// [`TopologyBuilder::add_link`](super::TopologyBuilder::add_link).
     pub weight: u32,
 }
 
 /// The port of a channel adapter, router or aggregation node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndPart {
-    /// The port of the switch that it hangs off.
+    /// The port of the switch to which it is attached.
     pub port: PortNum,
-    /// Its GUID.
+    /// The port GUID.
     pub guid: Guid,
-    /// Its base LID.
+    /// The base LID.
     pub lid: Lid,
-    /// It has 2^LMC LIDs.
+    /// The LMC; the port has 2^LMC LIDs.
     pub lmc: Lmc,
-    /// LIDs of its virtual ports.
+    /// The LIDs of the port's virtual ports.
     pub further: FurtherLids,
     /// The kind of port.
     pub kind: EndpointKind,
 }
 
 impl SwitchPart {
-    /// Port 0 of the switch and the end ports that hang off it, in the order of their LIDs.
+    /// Port 0 of the switch and the end ports attached to it, in the order of their LIDs.
     fn all_ends(&self) -> Vec<EndPart> {
         let own = EndPart {
             port: PortNum::ZERO,
@@ -81,12 +82,12 @@ struct PortClaims {
     /// The switch.
     guid: Guid,
     num_ports: u8,
-    /// By port, from 0.
+    /// The use of each port, from port 0 on.
     uses: Vec<PortUse>,
 }
 
 impl PortClaims {
-    /// Claims a port; an external one is not port 0.
+    /// Claims a port for a use. `is_external` excludes port 0.
     ///
     /// # Errors
     /// There is no such port, or it is claimed.
@@ -113,20 +114,20 @@ impl PortClaims {
     }
 }
 
-/// The source of a switch of the new topology.
+/// Where a switch of the new topology comes from.
 enum Source<'a> {
-    /// It is unchanged.
+    /// An unchanged switch, with its previous number.
     Same(SwitchIdx),
     Part(&'a SwitchPart),
 }
 
 impl Topology {
-    /// This topology with other switches in the place of those with the same GUIDs; `None` removes
-    /// one. Equal to the topology that [`TopologyBuilder`](super::TopologyBuilder) makes of the
-    /// result.
+    /// Replaces the switches of this topology whose GUIDs are in `changes`; `None` removes a
+    /// switch. The result equals the topology that [`TopologyBuilder`](super::TopologyBuilder)
+    /// makes from the same parts.
     ///
     /// # Errors
-    /// The parts contradict each other or the rest: both ends must list a cable.
+    /// The parts contradict each other or the rest. Both ends must list each cable.
     pub fn follow(
         &self,
         changes: &BTreeMap<Guid, Option<SwitchPart>>,
@@ -169,7 +170,8 @@ impl Topology {
         sources
     }
 
-    /// Every cable of a switch that changed, and every one that led to it `before`, has two ends.
+    /// Checks that both ends list each cable of a changed switch, and each cable that led to it
+    /// `before`.
     fn check_cables(
         &self,
         before: &Topology,
@@ -206,11 +208,11 @@ impl Topology {
 
 /// The topology under construction.
 struct Following {
-    /// The new number of each switch of the topology before.
+    /// The new number of each switch of the previous topology.
     moved: Vec<u32>,
-    /// Whether some switch has another number than before.
+    /// Whether the number of some switch has changed.
     is_renumbered: bool,
-    /// GUIDs of the new switches.
+    /// The GUIDs of the new topology's switches.
     guids: Vec<Guid>,
     made: Topology,
 }
@@ -358,7 +360,7 @@ impl Following {
         Ok(())
     }
 
-    /// Adds the cables of a part to its own switch as loopbacks; returns its ends of the others,
+    /// Adds the cables from a part to itself as loop-backs; returns its ends of all other cables,
     /// each with the number of the peer, sorted by peer and port.
     fn add_cables(
         &mut self,
@@ -406,7 +408,7 @@ impl Following {
         let mut made = self.made;
         made.groups.push((NONE, made.links.len() as u32));
         made.loopbacks.sort_unstable();
-        // Both ports list a cable from one port of a switch to another of it.
+        // Both ports list a cable between two ports of one switch.
         made.loopbacks.dedup();
         (made.components, made.component_of) = connect(&made.group_start, &made.groups);
         made.by_lid = index_lids(&made.destinations)?;

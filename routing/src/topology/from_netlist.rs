@@ -1,4 +1,5 @@
-//! A topology straight from a netlist, without a subnet manager: for planning, tests and benches.
+//! Builds a topology directly from a netlist, without a subnet manager: for planning, tests and
+//! benches.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +9,21 @@ use super::builder::{SwitchKey, TopologyBuilder, TopologyError};
 use super::{EndpointKind, Topology};
 use crate::netlist::{Cable, Netlist, NodeKind, PortSpec};
 
-/// SwitchInfo LinearFDBCap of a switch that a file or a generator states: all unicast LIDs fit.
+/// The SwitchInfo LinearFDBCap of switches from a file or a generator: all unicast LIDs fit.
 const LINEAR_FDB_CAP: u16 = Lid::UNICAST_LAST.0 + 1;
 
-/// Weights are rates in this many parts of a Gb/s, so that a 1x SDR link (2 Gb/s of data) is not 0.
+/// The number of weight units in a Gb/s, so that the weight of a 1x SDR link (2 Gb/s of data) is
+/// not 0.
 const WEIGHT_PER_GBPS: f64 = 10.0;
 
 impl Topology {
-    /// The switches of a netlist and the end ports that hang off them. Cables between two channel
-    /// adapters are left out, and so are ports without a cable: no switch forwards to them.
+    /// Builds the topology of a netlist's switches and the end ports attached to them. Cables
+    /// between two channel adapters are left out, and so are ports without a cable: no switch
+    /// forwards to them.
     ///
-    /// Every port keeps the LIDs that the netlist states where they are unicast, aligned to the LMC
-    /// and not taken by a port before it; the others get the lowest that are free, in the order of
-    /// the nodes. A port that is left out has no LID, and takes none away.
+    /// A port keeps the LIDs that the netlist states if they are unicast, aligned to the LMC and
+    /// not taken by an earlier port; all others get the lowest free LIDs, in the order of the
+    /// nodes. A port that is left out has no LID, and occupies none.
     ///
     /// # Errors
     /// [`TopologyError::LidRange`] when the LIDs do not suffice.
@@ -56,7 +59,8 @@ impl Topology {
 }
 
 fn weight(cable: &Cable) -> u32 {
-    // A few thousand Gb/s at most; a float to integer conversion saturates in any case.
+    // The value is a few thousand Gb/s at most; a float to integer conversion saturates in any
+    // case.
     (cable.rate().gbps() * WEIGHT_PER_GBPS) as u32
 }
 
@@ -80,7 +84,7 @@ fn add_endport(
     builder.add_endport(switch, at.1, spec.guid, lid, lmc, kind)
 }
 
-/// Whether switches forward to a port: to port 0 of a switch, and across a cable of a switch.
+/// Whether switches forward to a port: port 0 of a switch, or the other end of a switch's cable.
 fn is_destination(netlist: &Netlist, (index, port): End) -> bool {
     let is_switch = |node: usize| netlist.nodes()[node].kind == NodeKind::Switch;
     is_switch(index)
@@ -116,8 +120,7 @@ impl Lids {
         lids
     }
 
-    /// The LIDs of a port: those it keeps, or the lowest that are free, or none when there are no
-    /// more.
+    /// The LIDs of a port: the ones it keeps, else the lowest free ones, else [`Lid::NONE`].
     fn of(&mut self, node: usize, port: PortNum, spec: PortSpec) -> (Lid, Lmc) {
         let lmc = spec.lmc;
         if let Some(&lid) = self.kept.get(&(node, port)) {

@@ -1,11 +1,11 @@
-//! Levels of a tree, guessed from where the hosts are, or from where the top is.
+//! Guesses the levels of a tree from the positions of the hosts, or from the top.
 
 use super::{SwitchIdx, Topology};
 
-/// The deepest level: farther switches share it.
+/// The deepest level, which switches further away share.
 const DEEPEST: u8 = 254;
 
-/// Hops to the nearest of some switches; `None` where no cable leads to one.
+/// The hops from each switch to the nearest of some switches; `None` where no cable leads to one.
 pub(crate) fn distances(topology: &Topology, from: &[SwitchIdx]) -> Vec<Option<u32>> {
     let mut distances = vec![None; topology.switch_count()];
     let mut queue = Vec::with_capacity(topology.switch_count());
@@ -30,7 +30,7 @@ pub(crate) fn distances(topology: &Topology, from: &[SwitchIdx]) -> Vec<Option<u
     distances
 }
 
-/// Switches that hosts hang off: at least one in `share` of as many as the fullest switch has.
+/// The switches with at least one in `share` of the number of hosts that the fullest switch has.
 /// Aggregation nodes are no hosts, or every spine would be an edge.
 pub(crate) fn edges(topology: &Topology, share: usize) -> Vec<SwitchIdx> {
     let hosts: Vec<usize> = topology
@@ -47,13 +47,14 @@ pub(crate) fn edges(topology: &Topology, share: usize) -> Vec<SwitchIdx> {
         .collect()
 }
 
-/// A switch with a smaller share of hosts may be a spine with a storage or management node on it.
+/// A switch whose hosts are fewer than one in this many of the fullest switch's may be a spine with
+/// a storage or management node on it.
 pub(crate) const FEW_HOSTS: usize = 4;
 
-/// Sets of switches that hosts hang off, without those that may be spines with a few hosts: in a
-/// tree no leaf is next to another one. First without the switches that have mostly leaves for
-/// neighbours, then without those next to a leaf that have at most as many hosts as one of them,
-/// for each such number. Spines are fewer than leaves.
+/// Candidate sets of leaves, without switches that may be spines with a few hosts: in a tree no
+/// leaf is next to another. The first set excludes the switches whose neighbours are mostly leaves.
+/// Each further set excludes, for one limit, the switches next to a leaf that have at most that
+/// many hosts. Spines are fewer than leaves.
 pub(crate) fn edges_apart(topology: &Topology) -> Vec<Vec<SwitchIdx>> {
     let edges = edges(topology, ANY_HOST);
     let hosts = |switch: SwitchIdx| topology.hosts(switch);
@@ -84,15 +85,15 @@ pub(crate) fn edges_apart(topology: &Topology) -> Vec<Vec<SwitchIdx>> {
     found
 }
 
-/// The share that makes every switch with a host an edge.
+/// The share with which every switch with a host is an edge.
 pub(crate) const ANY_HOST: usize = usize::MAX;
 
-/// Levels by distance from the edge: the farther, the higher; 0 at the top.
+/// Levels by distance from the edge: the further away, the higher; level 0 is the top.
 pub(crate) fn from_edges(topology: &Topology, share: usize) -> Vec<u8> {
     from_leaves(topology, &edges(topology, share))
 }
 
-/// The same from given leaves.
+/// Levels by distance from the given leaves; level 0 is the top.
 pub(crate) fn from_leaves(topology: &Topology, leaves: &[SwitchIdx]) -> Vec<u8> {
     let distances = distances(topology, leaves);
     let farthest = distances.iter().copied().flatten().max().unwrap_or(0);
@@ -102,7 +103,7 @@ pub(crate) fn from_leaves(topology: &Topology, leaves: &[SwitchIdx]) -> Vec<u8> 
         .collect()
 }
 
-/// Levels by distance from the top; parts without a top of their own rank by GUID alone.
+/// Levels by distance from the top; a connected part without a top of its own ranks by GUID alone.
 pub(crate) fn from_roots(topology: &Topology, roots: &[SwitchIdx]) -> Vec<u8> {
     distances(topology, roots)
         .into_iter()
@@ -114,8 +115,8 @@ fn level(hops: u32) -> u8 {
     u8::try_from(hops).unwrap_or(DEEPEST).min(DEEPEST)
 }
 
-/// For each part, a switch in the middle: half-way along a path between two switches that are as
-/// far from each other as two breadth-first searches find.
+/// For each connected part, a central switch: half-way along a path between two switches that are
+/// as far from each other as two breadth-first searches find.
 pub(crate) fn centres(topology: &Topology) -> Vec<SwitchIdx> {
     topology
         .components()
@@ -126,7 +127,7 @@ pub(crate) fn centres(topology: &Topology) -> Vec<SwitchIdx> {
             let other_end = farthest(topology, &part.switches, one_end);
             let [from_one, from_other] =
                 [one_end, other_end].map(|end| distances(topology, &[end]));
-            // The farther of the two ends is nearest for a switch in the middle.
+            // For a central switch, the farther of the two ends is as near as possible.
             part.switches.iter().copied().min_by_key(|switch| {
                 let [one, other] = [&from_one, &from_other].map(|from| from[switch.index()]);
                 (one.max(other), one.min(other), *switch)

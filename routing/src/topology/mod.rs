@@ -1,11 +1,11 @@
 //! The dense, immutable switch graph that engines and proofs work on.
 //!
-//! Switches are numbered in the order of their GUIDs, so that equal fabrics have equal
-//! topologies, however they were discovered. Links lie in one flat array, sorted by
-//! (switch, neighbour, port); all links from one switch to the same neighbour form a *port group*.
-//! A [`Destination`] is a port that packets can be addressed to: a switch's own port 0, or the port
-//! of a channel adapter or router that hangs off a switch. Engines route to the switch of a
-//! destination, its *leaf*; destinations with the same leaf share the path to it.
+//! Switches are numbered in the order of their GUIDs, so that equal fabrics have equal topologies,
+//! however they were discovered. Links form one flat array, sorted by (switch, neighbour, port);
+//! all links from one switch to the same neighbour form a *port group*. A [`Destination`] is a port
+//! to which packets can be addressed: a switch's own port 0, or the port of a channel adapter or
+//! router attached to a switch. Engines route to the switch of a destination, its *leaf*;
+//! destinations with the same leaf share the path to it.
 
 mod builder;
 mod follow;
@@ -33,12 +33,12 @@ use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
 use self::origin::Origin;
 
-/// The number of a switch in its topology: its place in the order of GUIDs.
+/// The number of a switch in its topology: its index in the order of GUIDs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct SwitchIdx(pub u32);
 
 impl SwitchIdx {
-    /// The number as an index.
+    /// The number as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -47,77 +47,78 @@ impl SwitchIdx {
 /// A switch of a topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
-    /// The node's GUID.
+    /// The GUID of the node.
     pub guid: Guid,
-    /// How many external ports it has (1 to 254); port 0 is not counted.
+    /// The number of external ports (1 to 254); port 0 is not counted.
     pub num_ports: u8,
-    /// How many entries its forwarding table can hold (SwitchInfo LinearFDBCap, IBA 14.2.5.4).
+    /// The number of entries that the forwarding table can hold (SwitchInfo LinearFDBCap, IBA
+    /// 14.2.5.4).
     pub linear_fdb_cap: u16,
 }
 
 /// The kind of port of a destination.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum EndpointKind {
-    /// A switch's own management port.
+    /// A switch's own management port, port 0.
     Switch0,
-    /// A channel adapter.
+    /// A port of a channel adapter.
     Ca,
-    /// A router.
+    /// A port of a router.
     Router,
     /// A switch's built-in reduction engine, which looks like a channel adapter.
     ///
-    /// Every switch can have one, spines too, so it says nothing about where hosts are.
+    /// Every switch can have one, spines too, so it does not show where hosts are.
     AggregationNode,
 }
 
 impl EndpointKind {
-    /// Whether applications run behind it: engines balance the traffic of hosts, and a switch with
-    /// a host is a leaf.
+    /// Whether applications run behind such a port: engines balance the traffic of hosts, and a
+    /// switch with a host is a leaf.
     pub const fn is_host(self) -> bool {
         matches!(self, EndpointKind::Ca | EndpointKind::Router)
     }
 }
 
-/// A port that packets can be addressed to.
+/// A port to which packets can be addressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// The switch it hangs off, or is the port 0 of.
+    /// The switch to which the port is attached, or whose port 0 it is.
     pub switch: SwitchIdx,
-    /// The port of that switch it hangs off; 0 for the switch itself.
+    /// The port of that switch to which it is attached; 0 for the switch itself.
     pub port: PortNum,
     /// The GUID of the port (for port 0: of the switch).
     pub guid: Guid,
-    /// Its base LID.
+    /// The base LID of the port.
     pub lid: Lid,
-    /// It has 2^LMC LIDs from `lid` on.
+    /// The LMC; the port has 2^LMC LIDs from `lid` on.
     pub lmc: Lmc,
-    /// Its other LIDs, those of its virtual ports, ascending: engines give them the way of `lid`.
+    /// The LIDs of the port's virtual ports, ascending: engines give them the path of `lid`.
     pub further: FurtherLids,
     /// The kind of port.
     pub kind: EndpointKind,
 }
 
 impl Destination {
-    /// All of its LIDs, those of virtual ports included.
+    /// All LIDs of the port, those of virtual ports included.
     pub fn lids(&self) -> impl Iterator<Item = Lid> + '_ {
         self.own_lids().chain(self.further.iter())
     }
 
-    /// Its 2^LMC LIDs from the base LID on.
+    /// The port's 2^LMC LIDs from the base LID on.
     pub fn own_lids(&self) -> impl Iterator<Item = Lid> + use<> {
         let base = self.lid.0;
-        // The builder has checked that the last one is unicast, so that this cannot wrap.
+        // The builder has checked that the last LID is unicast, so that this cannot overflow.
         (0..self.lmc.lids()).map(move |offset| Lid(base + offset))
     }
 }
 
-/// LIDs of a port beside its base LID and those of its LMC, ascending; mostly none. A clone shares
-/// them.
+/// LIDs of a port beside its base LID and those of its LMC, ascending; most ports have none. A
+/// clone shares them.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct FurtherLids(Option<Arc<[Lid]>>);
 
 impl FurtherLids {
-    /// These LIDs, in any order.
+    /// Creates a list of these LIDs, given in any order.
     pub fn new(mut lids: Vec<Lid>) -> FurtherLids {
         lids.sort_unstable();
         FurtherLids((!lids.is_empty()).then(|| lids.into()))
@@ -128,7 +129,7 @@ impl FurtherLids {
         self.0.iter().flat_map(|lids| lids.iter().copied())
     }
 
-    /// Whether there are none.
+    /// Whether there are no further LIDs.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -137,48 +138,50 @@ impl FurtherLids {
 /// One direction of a cable between two switches, as seen from the switch that owns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HalfLink {
-    /// The port packets leave by.
+    /// The port by which packets leave.
     pub port: PortNum,
-    /// The port they arrive at.
+    /// The port at which packets arrive.
     pub peer_port: PortNum,
     /// The rate, in any unit that is the same for the whole topology; at least 1.
     pub weight: u32,
 }
 
-/// A cable between two ports of switches, in the order of (GUID, port).
+/// A cable between two ports of switches. Cables compare by the (GUID, port) of their ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cable {
     /// The end with the lower (GUID, port).
     pub a: (Guid, PortNum),
-    /// The other end; of the same switch where the cable is a loop-back.
+    /// The other end; at the same switch if the cable is a loop-back.
     pub b: (Guid, PortNum),
 }
 
 /// The highest number a switch port can have: 255 in a forwarding table means "discard".
 const LAST_PORT: u8 = 254;
 
-/// No switch, destination or port group: a hole in an index table.
+/// The mark for "no switch, destination or port group" in an index table.
 const NONE: u32 = u32::MAX;
 
-/// A fabric's switches, the links between them, and the destinations that hang off them.
+/// A fabric's switches, the links between them, and the destinations attached to them.
 ///
-/// Immutable, and built by [`TopologyBuilder`]. A cable from a switch to itself is kept apart
-/// ([`Topology::loopbacks`]): no path can use it. Parts that are not connected are normal.
+/// Topologies are immutable, and built by [`TopologyBuilder`]. Cables from a switch to itself are
+/// kept separately ([`Topology::loopbacks`]), because no path can use them. Fabrics with
+/// unconnected parts are allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     switches: Vec<Switch>,
-    /// Port groups of switch `s`: `groups[group_start[s]..group_start[s + 1]]`.
+    /// The port groups of switch `s` are `groups[group_start[s]..group_start[s + 1]]`.
     group_start: Vec<u32>,
-    /// (neighbour, first link); a last one past the end closes the last group.
+    /// Pairs of (neighbour, first link); one more element ends the last group.
     groups: Vec<(u32, u32)>,
     links: Vec<HalfLink>,
     loopbacks: Vec<Cable>,
-    /// Sorted by (switch, LID).
+    /// The destinations, sorted by (switch, LID).
     destinations: Vec<Destination>,
-    /// Destinations of switch `s`: `destinations[destination_start[s]..destination_start[s + 1]]`.
+    /// The destinations of switch `s` are `destinations[destination_start[s]..destination_start[s +
+    /// 1]]`.
     destination_start: Vec<u32>,
     by_lid: Vec<u32>,
-    /// First entry of each switch in `ports`; its stride is the switch's port count + 1.
+    /// The first entry of each switch in `ports`, which has one for each port from port 0 on.
     port_start: Vec<u32>,
     /// The use of each port.
     ports: Vec<PortUse>,
@@ -191,22 +194,22 @@ pub struct Topology {
 /// The use of a switch's port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortUse {
-    /// No known use.
+    /// The port has no known use.
     Unused,
-    /// A port of another switch, or of the same one for a loop-back cable.
+    /// The port is cabled to a port of another switch, or of the same one by a loop-back cable.
     Link {
         /// The switch at the other end.
         peer: SwitchIdx,
-        /// Its port.
+        /// The port at the other end.
         peer_port: PortNum,
     },
-    /// A destination, as an index into [`Topology::destinations`]; port 0 leads to the switch
-    /// itself.
+    /// The port leads to a destination, an index into [`Topology::destinations`]; port 0 leads to
+    /// the switch itself.
     Destination(u32),
 }
 
 impl PortUse {
-    /// Whether it has no known use.
+    /// Whether the port has no known use.
     pub const fn is_unused(self) -> bool {
         matches!(self, PortUse::Unused)
     }

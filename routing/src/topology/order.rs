@@ -1,21 +1,22 @@
-//! The order of the switches, highest first.
+//! A total order of the switches, the highest first.
 
 use super::{SwitchIdx, Topology};
 
-/// A total order of the switches: of two neighbours one is above, so that every link has a
+/// A total order of the switches. Of two neighbours one is above, so that every link has a
 /// direction *up*, and paths without a turn from down to up cannot close a cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     highest_first: Vec<SwitchIdx>,
-    /// Place in `highest_first` by switch.
+    /// The index of each switch in `highest_first`.
     position: Vec<u32>,
-    /// Distance from the top of the tree as far as spreading is concerned.
+    /// The distance of each switch from the top of the tree, by which traffic is spread.
     levels: Vec<u8>,
 }
 
 impl Order {
-    /// By level, equals by GUID or by the [`SwitchRules::ids`](crate::topology::SwitchRules::ids)
-    /// in its place, except that `lifted` switches lie above all others, in their order.
+    /// Creates the order by level, with ties broken by
+    /// [`SwitchRules::ids`](crate::topology::SwitchRules::ids), which defaults to the GUID. Only
+    /// the `lifted` switches come before all others, in the given order.
     pub(crate) fn new(topology: &Topology, levels: Vec<u8>, lifted: &[SwitchIdx]) -> Order {
         let mut is_lifted = vec![false; levels.len()];
         for switch in lifted {
@@ -30,7 +31,7 @@ impl Order {
         Order::listed(highest_first, levels)
     }
 
-    /// In the order of a list that names every switch once.
+    /// Creates the order of a list that names every switch once.
     pub(crate) fn listed(highest_first: Vec<SwitchIdx>, levels: Vec<u8>) -> Order {
         let mut position = vec![0; levels.len()];
         for (place, switch) in highest_first.iter().enumerate() {
@@ -51,7 +52,7 @@ impl Order {
         &self.levels
     }
 
-    /// How many switches lie above it.
+    /// The number of switches above it.
     pub(crate) fn place(&self, switch: SwitchIdx) -> usize {
         self.position[switch.index()] as usize
     }
@@ -60,8 +61,9 @@ impl Order {
         self.position[high.index()] < self.position[low.index()]
     }
 
-    /// The switches that no neighbour lies above, the highest first. A part of the fabric with a
-    /// single peak has an up*/down* path between any two of its switches: both can climb to it.
+    /// The switches without a neighbour above them, the highest first. A connected part with a
+    /// single peak has an up*/down* path between any two of its switches: both can climb to the
+    /// peak.
     pub(crate) fn peaks(&self, topology: &Topology) -> Vec<SwitchIdx> {
         self.highest_first
             .iter()

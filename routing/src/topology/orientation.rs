@@ -1,4 +1,4 @@
-//! The direction up of links.
+//! The direction, up or down, of links.
 
 use rsm_ids::Guid;
 
@@ -11,13 +11,13 @@ use super::{Order, SwitchIdx, Topology, levels};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orientation {
     highest_first: Vec<SwitchIdx>,
-    /// Place in `highest_first` by switch.
+    /// The index of each switch in `highest_first`.
     position: Vec<u32>,
 }
 
 impl Orientation {
-    /// The orientation of a list of switches, the highest first; GUIDs of other fabrics and later
-    /// mentions of a switch do not count. `None` where the list lacks a switch.
+    /// Creates the orientation of a list of switches, the highest first; GUIDs of other fabrics and
+    /// repeated GUIDs are ignored. `None` if the list lacks a switch.
     pub(crate) fn of_guids(topology: &Topology, highest_first: &[Guid]) -> Option<Orientation> {
         let mut is_listed = vec![false; topology.switch_count()];
         let mut listed = Vec::with_capacity(topology.switch_count());
@@ -31,8 +31,8 @@ impl Orientation {
         (listed.len() == topology.switch_count()).then(|| Orientation::listed(listed))
     }
 
-    /// By distance from the hosts, the farthest highest, equals by GUID: routes of any engine in a
-    /// tree mostly follow this.
+    /// Guesses an orientation by distance from the hosts, the farthest highest, with ties broken by
+    /// GUID. Routes of any engine in a tree usually follow it.
     pub fn guessed(topology: &Topology) -> Orientation {
         let levels = levels::from_edges(topology, levels::ANY_HOST);
         let order = Order::new(topology, levels, &[]);
@@ -55,7 +55,7 @@ impl Orientation {
         self.position[high.index()] < self.position[low.index()]
     }
 
-    /// How many switches lie higher than this one in the order.
+    /// The number of switches higher than this one in the order.
     pub(crate) fn place(&self, switch: SwitchIdx) -> u32 {
         self.position[switch.index()]
     }

@@ -1,4 +1,4 @@
-//! The topology that another one was made from, and the switches at which the two differ.
+//! The topology from which another one was derived, and the switches at which the two differ.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use rsm_ids::Guid;
 
 use super::Topology;
 
-/// The identity of a topology: its clones share it, and two topologies that were made apart do not,
-/// alike or not.
+/// The identity of a topology. Its clones share it; topologies that were built separately have
+/// different identities even if they are equal.
 #[derive(Clone, Debug, Default)]
 pub struct TopologyId(Arc<()>);
 
@@ -17,12 +17,13 @@ impl TopologyId {
     }
 }
 
-/// The origin of a topology. It does not affect the topology: all origins are equal.
+/// The origin of a topology. Origins do not affect the comparison of topologies: all origins are
+/// equal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Origin {
     id: TopologyId,
-    /// The topology that it was made from, and the switches that were replaced, added or taken out,
-    /// sorted.
+    /// The topology from which this one was derived, and the GUIDs of the switches that were
+    /// replaced, added or removed, sorted; `None` if it was built from parts.
     earlier: Option<(TopologyId, Arc<[Guid]>)>,
 }
 
@@ -35,7 +36,8 @@ impl PartialEq for Origin {
 impl Eq for Origin {}
 
 impl Origin {
-    /// That of a topology made from `earlier` by a change of `switches`, which are sorted.
+    /// The origin of a topology derived from `earlier` by a change of `switches`, which must be
+    /// sorted.
     pub(super) fn after(earlier: &Topology, switches: Vec<Guid>) -> Origin {
         Origin {
             id: TopologyId::default(),
@@ -50,9 +52,8 @@ impl Topology {
         &self.origin.id
     }
 
-    /// The GUIDs, sorted, of all switches that `earlier` does not have like this, or that it alone
-    /// has: switches with other cables, other end ports, or another description. `None` where that
-    /// is not known: where this topology was not made from that one.
+    /// The sorted GUIDs of all switches that `earlier` lacks, that only it has, or that differ in
+    /// cables, end ports or description. `None` if this topology was not derived from `earlier`.
     pub fn changes_since(&self, earlier: &TopologyId) -> Option<&[Guid]> {
         if self.origin.id.is(earlier) {
             return Some(&[]);

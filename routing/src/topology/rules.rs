@@ -1,7 +1,7 @@
-//! The operator's rules about switches and their ports, beside what the fabric says of itself.
+//! The operator's rules about switches and their ports, which the fabric does not state itself.
 //!
-//! Rules are part of the topology, so that every cost of a path has one source. A plan under other
-//! rules takes no ranking and no tables from the plan before.
+//! Rules are part of the topology, so that every path cost has one source. A plan under other rules
+//! reuses no ranking and no tables of the previous plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use rsm_ids::{Guid, PortNum};
 
 use super::{Group, SwitchIdx, Topology};
 
-/// Rules for engines; the default has none.
+/// Rules for engines; the default has no rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SwitchRules {
-    /// How many hops the hop out of a switch by a port counts as, 1 to [`SwitchRules::MOST_HOPS`];
-    /// 1 for ports without a rule.
+    /// The number of hops that the hop out of a switch by a port counts as, 1 to
+    /// [`SwitchRules::MOST_HOPS`]; 1 for ports without a rule.
     pub hops: BTreeMap<(Guid, PortNum), u8>,
-    /// Ports of switches whose load does not count when routes are spread.
+    /// The ports of switches whose load is not counted when routes are spread.
     pub uncounted: BTreeSet<(Guid, PortNum)>,
-    /// The place of a switch among those of one level, in the place of its GUID.
+    /// The rank of a switch among the switches of its level, in place of its GUID.
     pub ids: BTreeMap<Guid, u64>,
 }
 
 impl SwitchRules {
-    /// The most hops that one counts as. Costs of paths end at 253: with this many, six such hops
-    /// on one path still have a cost.
+    /// The maximum number of hops that one hop counts as. Path costs end at 253: with this maximum,
+    /// six such hops on one path still have a cost.
     pub const MOST_HOPS: u8 = 40;
 
-    /// Whether there are none.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.hops.is_empty() && self.uncounted.is_empty() && self.ids.is_empty()
     }
 }
 
 impl Topology {
-    /// The same fabric under other rules.
+    /// Puts the fabric under other rules.
     pub fn with_rules(self, rules: Arc<SwitchRules>) -> Topology {
         Topology { rules, ..self }
     }
@@ -44,8 +44,8 @@ impl Topology {
         &self.rules
     }
 
-    /// How many hops the hop from a switch over one of its port groups counts as: that of the link
-    /// with the fewest.
+    /// The number of hops that the hop from a switch over one of its port groups counts as: the
+    /// minimum over its links.
     pub(crate) fn hops(&self, switch: SwitchIdx, group: Group<'_>) -> u8 {
         if self.rules.hops.is_empty() {
             return 1;
@@ -63,7 +63,7 @@ impl Topology {
         uncounted.is_empty() || !uncounted.contains(&(self.switch(switch).guid, port))
     }
 
-    /// The place of a switch among those of one level: lower ones lie higher.
+    /// The sort key of a switch among the switches of its level: lower keys come higher.
     pub(crate) fn order_id(&self, switch: SwitchIdx) -> (u64, SwitchIdx) {
         let guid = self.switch(switch).guid;
         let id = self.rules.ids.get(&guid).copied().unwrap_or(guid.0);

@@ -1,11 +1,11 @@
-//! Cables that are slower than most of their siblings.
+//! Finds cables that are slower than most of their siblings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Cable, HalfLink, SwitchIdx, Topology};
 
-/// A slower rate that this share of the switches of both kinds have between them, in fourths, is
-/// how the fabric was built: dragonflies with slower global cables, for instance.
+/// The share, in fourths, of the switches of two kinds between which a slower rate counts as the
+/// fabric's design: dragonflies with slower global cables, for instance.
 const BUILT_SO_FOURTHS: usize = 3;
 
 /// A cable between two switches that is slower than most of its siblings.
@@ -13,24 +13,24 @@ const BUILT_SO_FOURTHS: usize = 3;
 pub struct SlowCable {
     /// The cable.
     pub cable: Cable,
-    /// Its rate, in the unit of the topology.
+    /// The rate of the cable, in the unit of the topology.
     pub rate: u32,
-    /// The rate that most of its faster siblings have; where both switches have such, the lower
-    /// one.
+    /// The rate that most of its faster siblings have; if both switches have such siblings, the
+    /// lower rate.
     pub beside: u32,
 }
 
-/// The rates of a switch's cables by the kind of the switch at the other end, ascending.
+/// The rates of a switch's cables, with the kind of the switch at the other end, ascending.
 type Rates<K> = Vec<(K, u32)>;
 
 impl Topology {
-    /// The cables that are slower than most of their siblings: the other cables between the same
-    /// two switches, or, at both ends, those to other switches of the same kind. Of two cables the
-    /// slower one is meant. `kind` is the same for switches that should have the same cables: those
-    /// of a model at a level.
+    /// The cables that are slower than most of their siblings. Siblings are the other cables
+    /// between the same two switches, or, at both ends, the cables to other switches of the same
+    /// kind. `kind` returns the same value for switches that should have the same cables: those of
+    /// one model at one level.
     ///
     /// A rate that most switches of two kinds have between them, beside faster cables, is no fault.
-    /// Where all cables of each switch have one rate, this costs one look at each.
+    /// Where all cables of each switch have one rate, the search costs one look at each cable.
     pub fn slow_cables<K: Ord + Copy>(&self, kind: impl Fn(SwitchIdx) -> K) -> Vec<SlowCable> {
         let is_mixed: Vec<bool> = self.indices().map(|at| self.is_mixed(at)).collect();
         if !is_mixed.contains(&true) {
@@ -108,7 +108,7 @@ impl Topology {
     }
 }
 
-/// As [`usual_above`], among the cables of a switch to switches of a kind.
+/// The rate as in [`usual_above`], among the cables of a switch to switches of a kind.
 fn beyond<K: Ord + Copy>(rates: &Rates<K>, kind: K, rate: u32) -> Option<u32> {
     let start = rates.partition_point(|&(of, _)| of < kind);
     let end = rates.partition_point(|&(of, _)| of <= kind);
@@ -121,8 +121,8 @@ fn beyond<K: Ord + Copy>(rates: &Rates<K>, kind: K, rate: u32) -> Option<u32> {
     usual_above(&siblings, rate)
 }
 
-/// The most common rate above `rate` among `siblings`, which are ascending and have `rate` among
-/// them; `None` if those above are not the most.
+/// The most common rate above `rate` among `siblings`, which are ascending and contain `rate`;
+/// `None` if the faster ones are not the majority.
 fn usual_above(siblings: &[u32], rate: u32) -> Option<u32> {
     let faster = &siblings[siblings.partition_point(|&of| of <= rate)..];
     if !is_most(faster.len(), siblings.len()) {
@@ -132,12 +132,12 @@ fn usual_above(siblings: &[u32], rate: u32) -> Option<u32> {
     same.max_by_key(|same| same.len())?.first().copied()
 }
 
-/// Whether so many of all are the most; of two, one is.
+/// Whether `count` of `all` are the majority; one of two counts as a majority.
 fn is_most(count: usize, all: usize) -> bool {
     count * 2 > all || (all == 2 && count == 1)
 }
 
-/// Leaves out cables of a rate that most of the switches of two kinds have between them.
+/// Removes cables whose rate most of the switches of two kinds have between them.
 fn without_built_so<K: Ord + Copy>(
     slow: Vec<(SwitchIdx, SwitchIdx, SlowCable)>,
     kinds: &[K],
@@ -149,7 +149,8 @@ fn without_built_so<K: Ord + Copy>(
     for &kind in kinds {
         *sizes.entry(kind).or_default() += 1;
     }
-    // The switches of the first kind that have a slow cable of the rate to one of the second.
+    // The switches of the first kind that have a slow cable of the rate to a switch of the second
+    // kind.
     let mut having: BTreeMap<(K, K, u32), BTreeSet<SwitchIdx>> = BTreeMap::new();
     for (a, b, slow) in &slow {
         let (of_a, of_b) = (kinds[a.index()], kinds[b.index()]);

@@ -1,4 +1,4 @@
-//! Reading a topology.
+//! Read access to a topology.
 
 use petgraph::graph::UnGraph;
 use rayon::prelude::*;
@@ -14,36 +14,36 @@ use super::{
 pub struct Group<'a> {
     /// The switch at the other end.
     pub neighbour: SwitchIdx,
-    /// At least one link, in the order of the ports.
+    /// The links, at least one, in the order of the ports.
     pub links: &'a [HalfLink],
 }
 
 /// Switches that are connected with each other and with no other switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Component {
-    /// Its switches in the order of their GUIDs.
+    /// The switches of the component in the order of their GUIDs.
     pub switches: Vec<SwitchIdx>,
 }
 
 impl Topology {
-    /// How many switches there are.
+    /// The number of switches.
     pub fn switch_count(&self) -> usize {
         self.switches.len()
     }
 
-    /// Every switch, in the order of GUIDs, which is that of [`SwitchIdx`].
+    /// All switches, in the order of GUIDs, which is the order of [`SwitchIdx`].
     pub fn switches(&self) -> &[Switch] {
         &self.switches
     }
 
-    /// Every switch's number.
+    /// The numbers of all switches.
     pub fn indices(&self) -> impl ExactSizeIterator<Item = SwitchIdx> + use<> {
         // The builder refuses more switches than there are LIDs.
         (0..self.switches.len() as u32).map(SwitchIdx)
     }
 
-    /// Every switch's number, for all processors: the ports of all switches do not fit the cache of
-    /// one processor.
+    /// The numbers of all switches, as a parallel iterator: the ports of all switches do not fit
+    /// the cache of one processor.
     pub fn par_indices(&self) -> impl IndexedParallelIterator<Item = SwitchIdx> + use<> {
         // The builder refuses more switches than there are LIDs.
         (0..self.switches.len() as u32)
@@ -54,12 +54,12 @@ impl Topology {
     /// A switch.
     ///
     /// # Panics
-    /// When the number is of another topology.
+    /// If the number belongs to another topology.
     pub fn switch(&self, switch: SwitchIdx) -> &Switch {
         &self.switches[switch.index()]
     }
 
-    /// The switch with a GUID.
+    /// The number of the switch with a GUID; `None` if there is none.
     pub fn switch_by_guid(&self, guid: Guid) -> Option<SwitchIdx> {
         self.switches
             .binary_search_by_key(&guid, |switch| switch.guid)
@@ -67,7 +67,7 @@ impl Topology {
             .map(|index| SwitchIdx(index as u32))
     }
 
-    /// The port groups of a switch, sorted by the neighbour's GUID. Loop-backs are in none.
+    /// The port groups of a switch, sorted by the neighbour's GUID. Loop-backs belong to none.
     pub fn groups(&self, switch: SwitchIdx) -> impl ExactSizeIterator<Item = Group<'_>> {
         let range = self.group_range(switch);
         range.map(|group| self.group(group))
@@ -78,7 +78,7 @@ impl Topology {
         self.group_start[switch.index()] as usize..self.group_start[switch.index() + 1] as usize
     }
 
-    /// How many port groups all switches have together.
+    /// The total number of port groups.
     pub(crate) fn group_count(&self) -> usize {
         self.groups.len() - 1
     }
@@ -97,7 +97,7 @@ impl Topology {
         self.groups[group].1 as usize..self.groups[group + 1].1 as usize
     }
 
-    /// A switch's links, by neighbour and port.
+    /// The links of a switch, sorted by neighbour and port.
     pub(crate) fn links(&self, switch: SwitchIdx) -> &[HalfLink] {
         &self.links[self.links_of(switch)]
     }
@@ -108,23 +108,23 @@ impl Topology {
         self.groups[groups.start].1 as usize..self.groups[groups.end].1 as usize
     }
 
-    /// How many links all port groups have together: two for each cable.
+    /// The total number of links in port groups: two for each cable.
     pub(crate) fn half_link_count(&self) -> usize {
         self.links.len()
     }
 
-    /// This fabric with the switches, cables and end ports that `earlier` had beside it. Where the
+    /// Extends this fabric by the switches, cables and end ports that only `earlier` has. Where the
     /// two contradict each other, this fabric wins.
     pub(crate) fn joined_with(&self, earlier: &Topology) -> Topology {
         TopologyBuilder::joined(self, earlier).with_rules(self.rules.clone())
     }
 
-    /// How many cables join two different switches.
+    /// The number of cables between two different switches.
     pub fn link_count(&self) -> usize {
         self.links.len() / 2
     }
 
-    /// Every cable between two different switches, sorted.
+    /// All cables between two different switches, sorted.
     pub fn cables(&self) -> Vec<Cable> {
         let mut cables = Vec::with_capacity(self.link_count());
         for switch in self.indices() {
@@ -139,12 +139,12 @@ impl Topology {
         cables
     }
 
-    /// The cables that join a switch to itself.
+    /// The cables that connect a switch to itself.
     pub fn loopbacks(&self) -> &[Cable] {
         &self.loopbacks
     }
 
-    /// The use of a port; ports that the switch does not have are unused.
+    /// The use of a port; unused for ports that the switch does not have.
     pub fn port_use(&self, switch: SwitchIdx, port: PortNum) -> PortUse {
         self.port_uses(switch)
             .get(port.index())
@@ -159,7 +159,8 @@ impl Topology {
         &self.ports[start..end]
     }
 
-    /// Where a link leads: the neighbour and its port. `None` when no link to a switch is there.
+    /// The neighbour at the other end of a port, and its port; `None` if the port leads to no
+    /// switch.
     pub fn peer(&self, switch: SwitchIdx, port: PortNum) -> Option<(SwitchIdx, PortNum)> {
         match self.port_use(switch, port) {
             PortUse::Link { peer, peer_port } => Some((peer, peer_port)),
@@ -167,12 +168,12 @@ impl Topology {
         }
     }
 
-    /// Every destination, sorted by (switch, LID).
+    /// All destinations, sorted by (switch, LID).
     pub fn destinations(&self) -> &[Destination] {
         &self.destinations
     }
 
-    /// The destinations of a switch: its own port 0 and the ports that hang off it, in the order of
+    /// The destinations of a switch: its own port 0 and the ports attached to it, in the order of
     /// LIDs.
     pub fn destinations_of(&self, switch: SwitchIdx) -> &[Destination] {
         let start = self.destination_start[switch.index()] as usize;
@@ -186,7 +187,7 @@ impl Topology {
             ..self.destination_start[switch.index() + 1] as usize
     }
 
-    /// The destination that has a LID.
+    /// The destination that has a LID; `None` if there is none.
     pub fn destination_of(&self, lid: Lid) -> Option<&Destination> {
         match self.by_lid.get(lid.index()) {
             None | Some(&NONE) => None,
@@ -194,9 +195,9 @@ impl Topology {
         }
     }
 
-    /// The highest LID of any destination, or [`Lid::NONE`].
+    /// The highest LID of any destination, or [`Lid::NONE`] without destinations.
     pub fn top_lid(&self) -> Lid {
-        // Indexed by unicast LID, so that it is never longer than the LID space.
+        // The list is indexed by unicast LID, so that it is never longer than the LID space.
         Lid(self.by_lid.len().saturating_sub(1) as u16)
     }
 
@@ -205,12 +206,13 @@ impl Topology {
         &self.components
     }
 
-    /// The number of the part that a switch is in.
+    /// The index of the connected part that contains a switch.
     pub fn component_of(&self, switch: SwitchIdx) -> usize {
         self.component_of[switch.index()] as usize
     }
 
-    /// How many hosts (channel adapters and routers, not aggregation nodes) hang off a switch.
+    /// The number of hosts (channel adapters and routers, not aggregation nodes) attached to a
+    /// switch.
     pub fn hosts(&self, switch: SwitchIdx) -> usize {
         self.destinations_of(switch)
             .iter()
@@ -218,8 +220,9 @@ impl Topology {
             .count()
     }
 
-    /// The same fabric without some cables, each given by one of its ends: of a switch, to another
-    /// switch or to a host, whose destination goes with it. Ports without a cable are ignored.
+    /// Removes some cables, each given by one of its ends at a switch. A cable may lead to a
+    /// switch, or to a host, whose destination is removed as well. Ports without a cable are
+    /// ignored.
     pub fn without_cables(&self, ends: &[(Guid, PortNum)]) -> Topology {
         let mut dead = vec![false; self.ports.len()];
         for &(guid, port) in ends {
@@ -249,7 +252,8 @@ impl Topology {
     }
 
     /// The switches and the cables between them as a `petgraph` graph, for model queries and
-    /// exports: nodes in the order of [`SwitchIdx`], one edge for each cable, loop-backs included.
+    /// exports: nodes in the order of [`SwitchIdx`], and one edge for each cable, loop-backs
+    /// included.
     pub fn to_petgraph(&self) -> UnGraph<Guid, Cable, u32> {
         let mut graph = UnGraph::with_capacity(self.switch_count(), self.link_count());
         for switch in &self.switches {

@@ -1,5 +1,5 @@
-//! Tables beside switches that cannot be written: such a switch forwards by the entries that it
-//! holds, or by others that it was sent, whatever the rest is given.
+//! Proves tables beside switches that cannot be written: such a switch forwards by the entries that
+//! it holds, or by others that were sent to it, whatever tables the other switches get.
 //!
 //! The dependencies of all these entries, with those of the old and the new tables of the other
 //! switches, must be acyclic together. This needs no order of the switches.
@@ -14,24 +14,26 @@ use super::dependencies::Dependencies;
 use crate::tables::{NO_PATH, Tables};
 use crate::topology::{SwitchIdx, Topology};
 
-/// The most entries that a switch may hold for one LID, beside that of the tables, with which a
-/// proof is tried: its time grows with their square.
+/// The maximum number of entries, beside that of the tables, that a switch may hold for one LID if
+/// a proof is to be tried: the time grows with the square.
 const MOST_OTHERS: usize = 4;
 
-/// Switches that cannot be written, and the entries that they may hold.
+/// The switches that cannot be written, and the entries that they may hold.
 ///
-/// All tables are by the switch numbers of one topology, and have the held tables of these switches.
+/// All tables use the switch numbers of one topology, and contain the held tables of these
+/// switches.
 #[derive(Clone, Debug, Default)]
 pub struct Unwritten {
     /// The switches.
     pub switches: Vec<SwitchIdx>,
-    /// The entries that they may hold instead of those that the tables have.
+    /// The entries that they may hold instead of those in the tables.
     pub others: Vec<(SwitchIdx, Lid, u8)>,
 }
 
 impl Unwritten {
     /// Whether no mixture of one of `steps` and the next closes a credit loop, whichever entries
-    /// the unwritten switches hold. `false` also where they may hold too many.
+    /// the unwritten switches hold. `false` also if they may hold more than [`MOST_OTHERS`] entries
+    /// for a LID.
     pub fn permit(&self, topology: &Topology, steps: &[&Tables]) -> bool {
         let Some(layers) = self.layers() else {
             return false;
@@ -43,16 +45,16 @@ impl Unwritten {
         }
     }
 
-    /// `planned` without entries that could close a credit loop beside the unwritten switches;
-    /// entries that `old` has as well stay. `None` where that is not enough, as it is wherever the
-    /// tables in force have no loop themselves.
+    /// Removes entries from `planned` that could close a credit loop beside the unwritten switches;
+    /// entries that `old` also has stay. `None` if that does not suffice, which cannot happen if
+    /// the tables in force have no loop themselves.
     pub fn reachable(&self, topology: &Topology, old: &Tables, planned: &Tables) -> Option<Tables> {
         let layers = self.layers()?;
         let mut reached = planned.clone();
         for &switch in &self.switches {
             reached.lfts[switch.index()] = old.lft(switch).clone();
         }
-        // Entries next to an unwritten switch first: mostly these suffice.
+        // Entries next to an unwritten switch come first: removing these usually suffices.
         for only_next_to_unwritten in [true, false] {
             let needs = dependencies(topology, &layers, &[&reached]);
             let in_cycles = needs.in_cycles();
@@ -69,8 +71,8 @@ impl Unwritten {
         needs.is_acyclic().then_some(reached)
     }
 
-    /// The entries of written switches, those in `among` if that is given, which differ from the
-    /// old ones and lead to a channel in a cycle.
+    /// The entries of written switches (of those in `among`, if given) that differ from the old
+    /// ones and lead to a channel in a cycle.
     fn changed_in(
         &self,
         needs: &Dependencies<'_>,
@@ -104,8 +106,8 @@ impl Unwritten {
         neighbours
     }
 
-    /// The other entries, at most one for each switch and LID in a layer; `None` if there are more
-    /// than [`MOST_OTHERS`].
+    /// The other entries in layers, with at most one entry for each switch and LID in a layer;
+    /// `None` if more than [`MOST_OTHERS`] layers are needed.
     fn layers(&self) -> Option<Vec<Vec<(SwitchIdx, Lid, u8)>>> {
         let mut counts: BTreeMap<(SwitchIdx, Lid), usize> = BTreeMap::new();
         let mut layers: Vec<Vec<(SwitchIdx, Lid, u8)>> = Vec::new();
@@ -121,7 +123,8 @@ impl Unwritten {
     }
 }
 
-/// The dependencies of all mixtures of `steps`, with the entries of any layer instead of theirs.
+/// The dependencies of all mixtures of `steps`, with any layer's entries in place of those of the
+/// tables.
 fn dependencies<'a>(
     topology: &'a Topology,
     layers: &[Vec<(SwitchIdx, Lid, u8)>],

@@ -1,4 +1,4 @@
-//! All walks and all dependencies of a set of tables, block by block.
+//! Checks all paths and all dependencies of a set of tables, block by block.
 
 use rayon::prelude::*;
 use rsm_ids::Lid;
@@ -26,12 +26,13 @@ pub struct Verified<'a> {
 
 /// Checks tables against a topology.
 ///
-/// `tables` may hold anything, also tables for more or fewer switches: a missing entry has no path.
+/// `tables` may hold anything, including tables for more or fewer switches: a missing entry has no
+/// path.
 pub fn verify(topology: &Topology, tables: &Tables) -> Report {
     verify_whole(topology, tables).report
 }
 
-/// As [`verify`], with its intermediate results, which cost most of it.
+/// Checks as [`verify`] does, and returns the intermediate results, which cost most of the work.
 pub fn verify_whole<'a>(topology: &'a Topology, tables: &Tables) -> Verified<'a> {
     let fabric = Fabric::new(topology);
     let sources = StartingPorts::new(topology);
@@ -77,8 +78,8 @@ pub fn verify_whole<'a>(topology: &'a Topology, tables: &Tables) -> Verified<'a>
     }
 }
 
-/// As [`verify_whole`], for tables that need `lanes`: credit loops are looked for over
-/// (link, virtual lane), with the service levels and the SLtoVLMappingTables that `lanes` states.
+/// Checks as [`verify_whole`] does, for tables that need `lanes`: searches for credit loops over
+/// (link, VL), with the service levels and the SLtoVLMappingTables that `lanes` states.
 pub fn verify_on_lanes<'a>(topology: &'a Topology, tables: &Tables, lanes: &Lanes) -> Verified<'a> {
     let mut verified = verify_whole(topology, tables);
     if lanes.is_single() {
@@ -87,7 +88,7 @@ pub fn verify_on_lanes<'a>(topology: &'a Topology, tables: &Tables, lanes: &Lane
     let report = &mut verified.report;
     let on_lanes = verify_lanes(topology, tables, lanes);
     report.credit_loop_free = on_lanes.is_sound();
-    // The lanes are there to break cycles of links alone.
+    // VLs serve to break cycles of links alone.
     report
         .witnesses
         .retain(|witness| !matches!(witness, Witness::CreditLoop { .. }));
@@ -104,7 +105,7 @@ pub fn verify_on_lanes<'a>(topology: &'a Topology, tables: &Tables, lanes: &Lane
 }
 
 /// Whether switches may change from `old` to `new` in any order, one entry at a time, without a
-/// loop or a credit loop on the way: the dependencies of every mixture are acyclic.
+/// loop or a credit loop in between: the dependencies of every mixture are acyclic.
 ///
 /// Both tables are by the switch numbers of `topology`, the fabric as it is now: entries of `old`
 /// that point to a link that has gone discard packets.
@@ -114,7 +115,7 @@ pub fn mixture_is_acyclic(topology: &Topology, old: &Tables, new: &Tables) -> bo
     dependencies.is_acyclic()
 }
 
-/// Ports that packets start at.
+/// The ports at which packets start.
 pub(super) struct StartingPorts {
     pub(super) by_switch: Vec<Sources>,
     pub(super) by_part: Vec<Sources>,
@@ -137,8 +138,8 @@ impl StartingPorts {
         ports
     }
 
-    /// Adds the pairs that end at a LID of `destination`: packets of `arrived` arrive, cables join it
-    /// with `connected`.
+    /// Counts the pairs that end at a LID of `destination`: packets of `arrived` arrive, and cables
+    /// connect it with `connected`.
     pub(super) fn count(
         &self,
         destination: &Destination,
@@ -148,7 +149,8 @@ impl StartingPorts {
     ) {
         let all = self.all;
         if destination.kind == EndpointKind::Switch0 {
-            // Its own packets to itself arrive, and are no pair: unless its own entry is wrong.
+            // A switch's packets to itself arrive without being a pair, unless its own entry is
+            // wrong.
             let from_switches = arrived.switches().saturating_sub(1);
             switch_pairs.reachable += from_switches;
             switch_pairs.unreachable += connected.switches() - 1 - from_switches;
@@ -197,7 +199,7 @@ fn check_blocks(
         part.turns.add_block(fabric, &block);
         transpose(&block, fabric.switches, &mut by_lid);
         for offset in (0..BLOCK_LIDS).filter(|offset| mask >> offset & 1 != 0) {
-            // Blocks and offsets come from LIDs.
+            // Blocks and offsets are derived from LIDs.
             let lid = Lid((index * BLOCK_LIDS + offset) as u16);
             let bytes = &by_lid[offset * fabric.switches..][..fabric.switches];
             if let Some(destination) = fabric.topology.destination_of(lid) {
@@ -250,7 +252,7 @@ fn check_lid(
     }
 }
 
-/// From one switch after the other to one LID after the other.
+/// Transposes a block from switch-major to LID-major order.
 fn transpose(block: &[u8], switches: usize, by_lid: &mut [u8]) {
     for (switch, row) in block.chunks_exact(BLOCK_LIDS).take(switches).enumerate() {
         for (offset, &byte) in row.iter().enumerate() {

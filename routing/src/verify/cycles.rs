@@ -1,16 +1,16 @@
-//! Search for cycles in a graph of waits.
+//! Searches for cycles in a graph of waits.
 
 use fixedbitset::FixedBitSet;
 
 /// A graph in which nodes wait for nodes.
 pub(super) trait Waits {
-    /// The number of nodes; they are numbered from 0.
+    /// The number of nodes, which are numbered from 0.
     fn nodes(&self) -> usize;
 
-    /// Visits all nodes that a node waits for.
+    /// Visits all nodes for which a node waits.
     fn for_each_turn(&self, node: usize, visit: impl FnMut(usize));
 
-    /// The nodes that are in a cycle, or that a node in a cycle waits for, directly or not.
+    /// The nodes in cycles, and the nodes for which these wait, directly or indirectly.
     fn in_cycles(&self) -> FixedBitSet {
         let nodes = self.nodes();
         let mut waiters = vec![0u32; nodes];
@@ -32,11 +32,11 @@ pub(super) trait Waits {
         left
     }
 
-    /// The nodes of one cycle, in its order; empty when there is none.
+    /// The nodes of one cycle, in order; empty if there is none.
     fn cycle(&self) -> Vec<usize> {
         let left = self.in_cycles();
-        // Each node left has a waiter that is left, over and over: going back along the waits must
-        // close a cycle. Find each one's first waiter, then walk.
+        // Every remaining node has a remaining waiter, so that walking backwards along the waits
+        // must close a cycle. The first waiter of each node is found first.
         let mut waiter = vec![usize::MAX; self.nodes()];
         for node in left.ones() {
             self.for_each_turn(node, |turn| {
@@ -57,7 +57,7 @@ pub(super) trait Waits {
         }
         let mut cycle = walked.split_off(place[node]);
         cycle.reverse();
-        // Start at the lowest, so that the same cycle always reads the same.
+        // The cycle starts at its lowest node, so that equal cycles are reported equally.
         if let Some(lowest) = (0..cycle.len()).min_by_key(|&place| cycle[place]) {
             cycle.rotate_left(lowest);
         }

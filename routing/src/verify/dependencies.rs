@@ -1,8 +1,8 @@
-//! The channel dependency graph: the links that each link can wait for.
+//! The channel dependency graph: the links for which each link can wait.
 //!
-//! A channel is one direction of a link between switches, named by the switch and port that send.
-//! A packet that came in by one channel and leaves by another makes the first wait for the second
-//! to have room (Dally and Seitz). Tables whose graph has no cycle cannot deadlock.
+//! A channel is one direction of a link between switches, named by the switch and port that send. A
+//! packet that came in by one channel and leaves by another makes the first wait for buffer space
+//! of the second (Dally and Seitz). Tables whose graph has no cycle cannot deadlock.
 
 use rayon::prelude::*;
 
@@ -13,17 +13,19 @@ use crate::topology::{SwitchIdx, Topology};
 
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// Every thread has the turns of all channels for itself, which take as long as a few blocks.
+/// The minimum number of blocks for one thread. Each thread has its own copy of the turns of all
+/// channels, which costs as much as a few blocks.
 const LEAST_SHARE: usize = 4;
 
-/// The channel dependency graph of a set of tables, or of several that are in force by turns.
+/// The channel dependency graph of a set of tables, or of several sets that alternate.
 ///
-/// Every entry of every LID counts, as if packets to it started at each switch: they do, at its
-/// port 0. So do LIDs without a destination: hosts go on sending to one that is gone.
+/// Every entry of every LID counts, as if packets to it started at each switch, as they do at its
+/// port 0. LIDs without a destination count as well: hosts continue to send to a destination that
+/// has gone.
 #[derive(Clone)]
 pub struct Dependencies<'a> {
     fabric: Fabric<'a>,
-    /// `words` for each channel: the ports of the next switch that it can wait for.
+    /// For each channel, `words` words with the ports of the next switch for which it can wait.
     turns: Vec<u64>,
     words: usize,
 }
@@ -65,9 +67,9 @@ impl<'a> Dependencies<'a> {
     }
 
     /// Adds the dependencies of packets while switches change, in any order, from `old` to `new`:
-    /// one switch forwards a packet by the one table and the next by the other. Costs little where
-    /// the tables differ little. With the dependencies of either table already added, the graph is
-    /// then that of every mixture.
+    /// one switch forwards a packet by one of the tables and the next switch by the other. Costs
+    /// little where the tables differ little. If the dependencies of either table were already
+    /// added, the graph then covers every mixture.
     pub fn add_mixture(&mut self, old: &Tables, new: &Tables) {
         let fabric = &self.fabric;
         let differs = |&(index, _): &(usize, u64)| {
@@ -101,7 +103,8 @@ impl<'a> Dependencies<'a> {
     }
 
     /// Adds the dependencies of packets to one multicast LID, by the masks of its switches: a
-    /// packet that comes in by one port of a mask waits for room behind all others at once.
+    /// packet that comes in by one port of a mask waits for buffer space behind all other ports at
+    /// once.
     ///
     /// `masks` are sorted by switch; a switch that is not listed forwards nothing.
     pub fn add_multicast(&mut self, masks: &[(SwitchIdx, PortMask)]) {
@@ -122,12 +125,12 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Whether no packet turns up after going down, by an order of the switches: a proof that there
-    /// is no credit loop, and one that is cheap to extend.
+    /// Whether no packet turns up after going down, by an order of the switches. This proves that
+    /// there is no credit loop, and is cheap to extend.
     ///
     /// `is_above` returns whether the first of two switches lies above the second.
     pub fn follows(&self, is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool) -> bool {
-        // Fewer switches than LIDs.
+        // There are fewer switches than LIDs.
         let switch = |index: usize| SwitchIdx(index as u32);
         let stride = self.fabric.stride;
         (0..self.fabric.channels()).all(|channel| {
@@ -172,7 +175,7 @@ impl Waits for Dependencies<'_> {
                     continue;
                 }
                 let turn = next * self.fabric.stride + port;
-                // Out of the fabric, or nowhere: nothing to wait for.
+                // Packets that leave the fabric or are discarded wait for nothing.
                 if self.fabric.next(turn) != self.fabric.nowhere() {
                     visit(turn);
                 }
@@ -185,7 +188,7 @@ fn words(fabric: &Fabric<'_>) -> usize {
     fabric.stride.div_ceil(WORD_BITS)
 }
 
-/// The dependencies that one thread has seen.
+/// The dependencies that one thread has found.
 pub(super) struct Turns {
     bits: Vec<u64>,
     words: usize,
@@ -206,7 +209,7 @@ impl Turns {
         }
     }
 
-    /// Adds that packets in a channel may leave the next switch by any of `ports`. Ports that no
+    /// Records that packets in a channel may leave the next switch by any of `ports`. Ports that no
     /// switch of the fabric has wait for nothing.
     pub(super) fn add_ports(&mut self, channel: usize, ports: &PortMask) {
         let turns = &mut self.bits[channel * self.words..][..self.words];
@@ -230,8 +233,8 @@ impl Turns {
         }
     }
 
-    /// Adds the dependencies of packets to the LIDs of a block that differ, while each switch
-    /// forwards by either table.
+    /// Adds the dependencies of packets to those LIDs of a block whose entries differ, where each
+    /// switch forwards by either table.
     fn add_mixed_block(&mut self, fabric: &Fabric<'_>, before: &[u8], after: &[u8]) {
         let offsets = differing(before, after);
         let own_words = fabric.stride * self.words;
@@ -253,7 +256,7 @@ impl Turns {
     }
 }
 
-/// The LIDs of a block, by their places in it, whose entries differ in any switch: only these mix.
+/// The LIDs of a block, by their offsets in it, whose entries differ in any switch: only these mix.
 fn differing(before: &[u8], after: &[u8]) -> Vec<usize> {
     let mut differs = [false; BLOCK_LIDS];
     let (before, after) = (
@@ -268,13 +271,14 @@ fn differing(before: &[u8], after: &[u8]) -> Vec<usize> {
     (0..BLOCK_LIDS).filter(|&offset| differs[offset]).collect()
 }
 
-/// The number of blocks that each thread takes of `blocks`.
+/// The number of blocks that each thread takes.
 fn share(blocks: usize) -> usize {
     let workers = rayon::current_num_threads().max(1);
     blocks.div_ceil(workers).max(LEAST_SHARE)
 }
 
-/// The blocks up to the last entry of any table, with all of their LIDs but 0, which no packet has.
+/// The blocks up to the last entry of any table, with all of their LIDs except 0, which no packet
+/// has.
 fn all_blocks<'t>(
     tables: impl IntoIterator<Item = &'t Tables>,
 ) -> impl Iterator<Item = (usize, u64)> {
@@ -284,7 +288,7 @@ fn all_blocks<'t>(
     (0..count).map(|index| (index, if index == 0 { !1 } else { u64::MAX }))
 }
 
-/// The blocks that hold a LID of some destination, each with one bit for each of its 64 LIDs.
+/// The blocks with a LID of some destination, each with one bit for each of its 64 LIDs.
 pub(super) fn lid_blocks(topology: &Topology) -> Vec<(usize, u64)> {
     let mut masks = vec![0u64; topology.top_lid().index() / BLOCK_LIDS + 1];
     for destination in topology.destinations() {
@@ -308,7 +312,7 @@ mod tests {
     use crate::generate::rng::Rng;
     use crate::tables::NO_PATH;
 
-    /// Any entries, also to ports that no switch has.
+    /// Random tables, with entries for ports that no switch has as well.
     fn random_tables(random: &mut Rng, switches: usize, lids: u16) -> Tables {
         let mut lft = || {
             let mut lft = Lft::default();
@@ -326,7 +330,7 @@ mod tests {
         }
     }
 
-    /// The turns of every LID with an entry that differs, entry by entry.
+    /// The turns of every LID whose entries differ, computed entry by entry.
     fn plain_mixture(fabric: &Fabric<'_>, old: &Tables, new: &Tables) -> Vec<u64> {
         let words = words(fabric);
         let mut turns = vec![0; fabric.channels() * words];

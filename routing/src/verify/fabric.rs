@@ -1,4 +1,4 @@
-//! The topology as verification looks things up: by (switch, table byte).
+//! The topology in the form that verification looks up: by (switch, table byte).
 
 use rsm_ids::{Guid, PortNum};
 
@@ -10,9 +10,9 @@ use crate::topology::{EndpointKind, PortUse, SwitchIdx, Topology};
 pub(crate) struct Fabric<'a> {
     pub(crate) topology: &'a Topology,
     pub(crate) switches: usize,
-    /// Channels of a switch: its ports, and one past them that leads nowhere.
+    /// The number of channels of a switch: its ports, and one more that leads nowhere.
     pub(crate) stride: usize,
-    /// By channel: the next switch, or `nowhere`. A loop-back cable leads back to the switch
+    /// For each channel, the next switch, or `nowhere`. A loop-back cable leads back to the switch
     /// itself.
     next: Vec<u16>,
 }
@@ -38,12 +38,12 @@ impl<'a> Fabric<'a> {
         }
     }
 
-    /// The number of the channel that a table byte sends packets into.
+    /// The number of the channel into which a table byte sends packets.
     pub(crate) fn channel(&self, switch: usize, byte: u8) -> usize {
         switch * self.stride + self.port(byte)
     }
 
-    /// A table byte as a port, or as the one past the ports.
+    /// A table byte as a port; bytes above the ports become the port that leads nowhere.
     pub(crate) fn port(&self, byte: u8) -> usize {
         usize::from(byte).min(self.stride - 1)
     }
@@ -58,8 +58,8 @@ impl<'a> Fabric<'a> {
         &self.next[switch * self.stride..][..self.stride]
     }
 
-    /// The number that stands for no switch, one past the last: packets are discarded. Arrays with
-    /// one more element than there are switches need no exception for it.
+    /// The number that means "no switch", one past the last: packets are discarded. Arrays with one
+    /// more element than there are switches need no special case for it.
     pub(crate) fn nowhere(&self) -> usize {
         self.switches
     }
@@ -81,7 +81,8 @@ impl<'a> Fabric<'a> {
     }
 }
 
-/// Channels of a switch: port 0, the external ports, and one more for every byte above them.
+/// The number of channels of a switch: port 0, the external ports, and one more for every byte
+/// above them.
 pub(super) fn stride(topology: &Topology) -> usize {
     let ports = topology.switches().iter().map(|switch| switch.num_ports);
     usize::from(ports.max().unwrap_or(0)) + 2
@@ -91,7 +92,8 @@ pub(super) fn stride(topology: &Topology) -> usize {
 pub(crate) struct Blocks<'t> {
     tables: &'t Tables,
     switches: usize,
-    /// The last page in use, of every table: looking pages up costs as much as reading them.
+    /// The number of the last page used in every table: looking pages up costs as much as reading
+    /// them.
     page: Option<usize>,
     pages: Vec<&'t Page>,
 }
@@ -106,8 +108,8 @@ impl<'t> Blocks<'t> {
         }
     }
 
-    /// Copies block `index` of every switch's table to `block`, one switch after the other, and a
-    /// block without a path for nowhere. LIDs that are not in `mask` have no path.
+    /// Copies block `index` of every switch's table to `block`, one switch after the other,
+    /// followed by a block without paths for `nowhere`. LIDs that are not in `mask` have no path.
     pub(crate) fn gather(&mut self, (index, mask): (usize, u64), block: &mut Vec<u8>) {
         let page = index / PAGE_BLOCKS;
         if self.page != Some(page) {
@@ -130,8 +132,8 @@ impl<'t> Blocks<'t> {
     }
 }
 
-/// How many ports of each kind packets start at, packed so that one addition adds all three.
-/// 21 bits each: more than twice the ports that can have LIDs.
+/// The number of ports of each kind at which packets start, packed into 21 bits each so that one
+/// addition adds all three. That is room for more than twice the ports that can have LIDs.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Sources(pub(super) u64);
 
@@ -139,7 +141,7 @@ impl Sources {
     const WIDTH: u32 = 21;
     const MASK: u64 = (1 << Self::WIDTH) - 1;
 
-    /// One port of a kind.
+    /// A single port of a kind.
     pub(super) const fn one(kind: EndpointKind) -> Sources {
         match kind {
             EndpointKind::Switch0 => Sources(1 << Self::WIDTH),
@@ -148,17 +150,17 @@ impl Sources {
         }
     }
 
-    /// Ports of channel adapters, routers and aggregation nodes.
+    /// The number of ports of channel adapters, routers and aggregation nodes.
     pub(super) const fn ports(self) -> u64 {
         self.0 & Self::MASK
     }
 
-    /// Switches.
+    /// The number of switches.
     pub(super) const fn switches(self) -> u64 {
         self.0 >> Self::WIDTH & Self::MASK
     }
 
-    /// Ports of hosts, which are among `ports`.
+    /// The number of hosts' ports, which `ports` includes.
     pub(super) const fn hosts(self) -> u64 {
         self.0 >> (2 * Self::WIDTH)
     }

@@ -11,29 +11,30 @@ use crate::topology::{PortUse, SwitchIdx, Topology};
 /// The state of a port at the end of a link between switches.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LinkEnd {
-    /// It takes no packets.
+    /// The port takes no packets.
     Closed,
-    /// It is Armed: it sends no packets, and some devices take it to Active by themselves.
+    /// The port is Armed: it sends no packets, and some devices move it to Active by themselves.
     Armed,
-    /// It is Active.
+    /// The port is Active.
     Active,
 }
 
 /// Links between switches that are up and not Active at both ends: no entry should lead to them
 /// yet.
 ///
-/// They become Active after all switches hold the first stage, and before the second one begins.
+/// Such links become Active after all switches hold the first stage, and before the second one
+/// begins.
 #[derive(Clone, Default, Debug)]
 pub struct IdleLinks {
-    /// By switch, the output ports that lead to such a link. Switches that have none are left out.
+    /// For each switch with such links, the output ports that lead to them.
     ports: BTreeMap<SwitchIdx, FixedBitSet>,
-    /// Switches all of whose links to switches have a closed end: no packet passes them.
+    /// The switches whose links to switches all have a closed end: no packet passes them.
     dark: FixedBitSet,
 }
 
 impl IdleLinks {
-    /// The links of `topology` that have an end that is not Active: `short` lists such ports with
-    /// their state. Ports that lead to no switch do not count.
+    /// The links of `topology` with an end that is not Active; `short` lists such ports with their
+    /// state. Ports that lead to no switch are ignored.
     pub fn of(
         topology: &Topology,
         short: impl IntoIterator<Item = (SwitchIdx, PortNum, LinkEnd)>,
@@ -73,15 +74,15 @@ impl IdleLinks {
         ports.is_some_and(|ports| ports.contains(port.index()))
     }
 
-    /// Whether no packet passes the switch, because all of its links to switches have a closed end.
+    /// Whether no packet passes the switch because all of its links to switches have a closed end.
     pub fn is_dark(&self, switch: SwitchIdx) -> bool {
         self.dark.contains(switch.index())
     }
 
-    /// The output ports that lead to idle links, by switch and number.
+    /// The output ports that lead to idle links, sorted by switch and number.
     pub fn ports(&self) -> impl Iterator<Item = (SwitchIdx, PortNum)> + '_ {
         self.ports.iter().flat_map(|(&switch, ports)| {
-            // Ports are numbered by 8 bits.
+            // Ports are numbered with 8 bits.
             ports.ones().map(move |port| (switch, PortNum(port as u8)))
         })
     }
@@ -89,7 +90,7 @@ impl IdleLinks {
     /// The switches that no packet passes, because all of their links to switches have a closed
     /// end.
     pub fn dark(&self) -> impl Iterator<Item = SwitchIdx> + '_ {
-        // Switches are numbered by 32 bits.
+        // Switches are numbered with 32 bits.
         self.dark.ones().map(|switch| SwitchIdx(switch as u32))
     }
 
@@ -98,9 +99,9 @@ impl IdleLinks {
         self.ports.is_empty()
     }
 
-    /// `tables` without the new entries (those that `old` lacks) that lead to idle links from
-    /// switches that packets pass: the tables that switches can hold before the links are Active.
-    /// `None` where that is all of `tables`.
+    /// Removes from `tables` the new entries (those that `old` lacks) that lead to idle links from
+    /// switches that packets pass: what remains can be held before the links are Active. `None` if
+    /// there are no such entries.
     pub fn before_opening(&self, old: &Tables, tables: &Tables) -> Option<Tables> {
         let none = Lft::default();
         let mut before = None;

@@ -1,7 +1,7 @@
 //! Proofs about forwarding tables, independent of the engines that made them.
 //!
-//! Works from a topology and tables alone, which may be any bytes: an entry that points to a port
-//! without a link discards packets, it does not make a panic.
+//! The proofs use a topology and tables alone. Tables may hold any bytes: an entry for a port
+//! without a link discards packets, and causes no panic.
 
 mod along;
 mod beside;
@@ -35,58 +35,60 @@ pub use transition::stages;
 
 use rsm_ids::{Guid, Lid, PortNum};
 
-/// How many witnesses of each kind of fault a report names; the counts are exact.
-/// Enough to see a pattern, few enough to read.
+/// The number of witnesses of each kind of fault in a report, while the counts are exact: enough to
+/// see a pattern, few enough to read.
 pub const MAX_WITNESSES: usize = 8;
 
 /// The result of a proof of tables.
 ///
-/// A pair is (a port that packets start at, a LID they go to). Pairs count here when they start at
-/// a channel adapter, a router or an aggregation node, and when they start at a switch and end at
-/// one of these; pairs of two switches are in [`Report::switch_pairs`]. A port is no pair with its
-/// own LIDs.
+/// A pair is (a port at which packets start, a LID to which they go). The main counts cover pairs
+/// that start at a channel adapter, a router or an aggregation node, and pairs that start at a
+/// switch and end at one of these; pairs of two switches are in [`Report::switch_pairs`]. A port
+/// and its own LIDs form no pair.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Report {
-    /// Pairs whose packets arrive.
+    /// The number of pairs whose packets arrive.
     pub reachable_pairs: u64,
-    /// Pairs that cables join, and whose packets do not arrive.
+    /// The number of pairs that cables connect and whose packets do not arrive.
     pub unreachable_pairs: u64,
-    /// Pairs that no cables join.
+    /// The number of pairs that no cables connect.
     pub disconnected_pairs: u64,
-    /// The same three for pairs of two switches.
+    /// The counts for pairs of two switches.
     pub switch_pairs: PairCounts,
-    /// No entry leads a packet round in a cycle.
+    /// Whether no entry leads a packet into a loop.
     pub loop_free: bool,
-    /// There is no credit loop: the channel dependency graph over directed links between switches
-    /// is acyclic, with packets injected at every switch.
+    /// Whether there is no credit loop: the channel dependency graph over directed links between
+    /// switches is acyclic, with packets injected at every switch.
     pub credit_loop_free: bool,
-    /// Switch-to-switch hops of the longest path that arrives.
+    /// The switch-to-switch hops of the longest path that arrives.
     pub max_hops: u32,
-    /// Switch-to-switch hops of the mean reachable pair of two hosts: channel adapters and routers.
+    /// The mean switch-to-switch hops over reachable pairs of two hosts: channel adapters and
+    /// routers.
     pub average_hops: f64,
-    /// Paths on the links between switches, of pairs of two hosts, as far as they come.
+    /// The paths of pairs of two hosts on the links between switches, including those that end
+    /// early.
     pub load: Load,
-    /// A few of the faults, [`MAX_WITNESSES`] of each kind.
+    /// Examples of the faults, at most [`MAX_WITNESSES`] of each kind.
     pub witnesses: Vec<Witness>,
 }
 
-/// Pairs by the outcome of their packets.
+/// The number of pairs by the outcome of their packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PairCounts {
-    /// Packets arrive.
+    /// Pairs whose packets arrive.
     pub reachable: u64,
-    /// Cables join the two, and packets do not arrive.
+    /// Pairs that cables connect and whose packets do not arrive.
     pub unreachable: u64,
-    /// No cables join the two.
+    /// Pairs that no cables connect.
     pub disconnected: u64,
 }
 
-/// How evenly paths lie on links, each direction of a cable taken as one link.
+/// How evenly paths are spread over links; each direction of a cable counts as one link.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Load {
-    /// Paths on the fullest link.
+    /// The number of paths on the fullest link.
     pub max: u64,
-    /// Paths on the mean link.
+    /// The mean number of paths on a link.
     pub mean: f64,
 }
 
@@ -97,16 +99,16 @@ pub enum Witness {
     Dropped {
         /// The switch that discards them.
         switch: Guid,
-        /// Their destination LID.
+        /// The destination LID of the packets.
         lid: Lid,
-        /// Its entry, or `None` where it has no path.
+        /// The output port of the entry; `None` if it has no path.
         port: Option<PortNum>,
     },
-    /// Packets to a LID go round in a cycle.
+    /// Packets to a LID loop.
     Loop {
-        /// Their destination LID.
+        /// The destination LID of the packets.
         lid: Lid,
-        /// The switches of the cycle and the ports they send on, the lowest GUID first.
+        /// The switches of the loop and the ports on which they send, the lowest GUID first.
         hops: Vec<(Guid, PortNum)>,
     },
     /// A credit loop: each link can wait for the next, and the last for the first.
@@ -114,9 +116,10 @@ pub enum Witness {
         /// The links, each by the switch and port that sends.
         channels: Vec<(Guid, PortNum)>,
     },
-    /// The same for tables that need several virtual lanes: each link with its lane.
+    /// A credit loop of tables that need several VLs: each (link, VL) can wait for the next, and
+    /// the last for the first.
     CreditLoopOnLanes {
-        /// The links and lanes.
+        /// The links and VLs.
         channels: Vec<LaneChannel>,
     },
     /// An entry names a group that its switch does not hold.
@@ -128,9 +131,9 @@ pub enum Witness {
         /// The group.
         group: u16,
     },
-    /// Packets leave the lanes that a routing uses.
+    /// Packets leave the VLs that a routing uses.
     OffLanes {
-        /// The link and lane that they are sent on; lane 15 where they are dropped.
+        /// The link and VL on which they are sent; VL 15 if they are dropped.
         channel: LaneChannel,
     },
 }

@@ -1,5 +1,5 @@
-//! The paths of packets under multicast masks, and whether they can deadlock with the unicast
-//! routes.
+//! Checks the paths of packets under multicast masks, and whether they can deadlock together with
+//! the unicast routes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,20 +15,21 @@ use crate::topology::{Orientation, PortUse, SwitchIdx, Topology};
 /// The result of a check of the masks of multicast LIDs.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct MulticastReport {
-    /// Multicast LIDs looked at.
+    /// The number of multicast LIDs that were checked.
     pub groups: usize,
-    /// No packet can go round in a cycle, or come to a port twice: the links of each multicast LID
-    /// form trees.
+    /// Whether no packet can loop or reach a port twice: the links of each multicast LID form
+    /// trees.
     pub loop_free: bool,
-    /// Members of a part that do not receive from another member of the part, each counted once.
+    /// The number of members that do not receive from some other member of their part, each counted
+    /// once.
     pub unreached: u64,
-    /// Ports that get packets of a group without receiving in it.
+    /// The number of ports that get packets of a group without receiving in it.
     pub strays: u64,
-    /// Members that no part of their tree has.
+    /// The number of members that are in no part of their tree.
     pub unserved: u64,
-    /// There is no credit loop, unicast routes included.
+    /// Whether there is no credit loop, unicast routes included.
     pub credit_loop_free: bool,
-    /// A few of the faults.
+    /// Examples of the faults.
     pub witnesses: Vec<MulticastWitness>,
 }
 
@@ -37,40 +38,40 @@ pub struct MulticastReport {
 pub enum MulticastWitness {
     /// A link closes a cycle.
     Loop {
-        /// Of this multicast LID.
+        /// The multicast LID.
         mlid: Lid,
         /// The switch that sends on the link.
         switch: Guid,
-        /// Its port.
+        /// The port on which it sends.
         port: PortNum,
     },
-    /// Packets do not get to where they should.
+    /// Packets do not reach a port that should get them.
     Missing {
-        /// Packets to this multicast LID.
+        /// The multicast LID of the packets.
         mlid: Lid,
-        /// The switch whose mask lacks a port, or that is not joined to the others.
+        /// The switch whose mask lacks a port, or that is not connected to the others.
         switch: Guid,
-        /// The port.
+        /// The missing port.
         port: PortNum,
     },
-    /// Packets get to where they should not.
+    /// Packets reach a port that should not get them.
     Stray {
-        /// Packets to this multicast LID.
+        /// The multicast LID of the packets.
         mlid: Lid,
-        /// The switch.
+        /// The switch that sends them.
         switch: Guid,
-        /// The port that they leave by.
+        /// The port by which they leave.
         port: PortNum,
     },
-    /// A credit loop of trees and unicast routes, of routes that need several virtual lanes: each
-    /// (link, lane) can wait for the next, and the last for the first.
+    /// A credit loop of trees and unicast routes that need several VLs: each (link, VL) can wait
+    /// for the next, and the last for the first.
     CreditLoopOnLanes {
-        /// The links and lanes.
+        /// The links and VLs.
         channels: Vec<LaneChannel>,
     },
-    /// Packets leave the lanes that the routing uses.
+    /// Packets leave the VLs that the routing uses.
     OffLanes {
-        /// The link and lane that they are sent on; lane 15 where they are dropped.
+        /// The link and VL on which they are sent; VL 15 if they are dropped.
         channel: LaneChannel,
     },
 }
@@ -78,10 +79,10 @@ pub enum MulticastWitness {
 /// Checks the masks of trees against their members, and their dependencies together with those of
 /// the unicast `tables`.
 ///
-/// With `looked_at`, checks only those trees: pass it where all others follow the orientation, were
-/// proved without a fault, and have the same links as then. With an `orientation` that the unicast
-/// tables are known to follow, trees that follow it as well need no further proof; all others are
-/// proved together, on the `lanes` that their packets take.
+/// With `looked_at`, checks only those trees; this requires that all other trees follow the
+/// orientation, were proved without a fault, and have unchanged links. With an `orientation` that
+/// the unicast tables are known to follow, trees that follow it as well need no further proof; all
+/// others are proved together, on the VLs of `lanes` that their packets use.
 pub fn verify_multicast(
     topology: &Topology,
     (tables, lanes): (&Tables, &Lanes),
@@ -121,7 +122,7 @@ pub fn verify_multicast(
     report
 }
 
-/// Proves trees and unicast routes together on their lanes.
+/// Proves trees and unicast routes together on their VLs.
 fn check_lanes(
     topology: &Topology,
     (tables, lanes): (&Tables, &Lanes),
@@ -172,14 +173,14 @@ pub fn masks_follow(
     })
 }
 
-/// The links of one multicast LID as a graph, whichever of their ends forwards packets.
+/// The links of one multicast LID as a graph, whichever of their ends forward packets.
 struct Walk<'a> {
     topology: &'a Topology,
     tree: &'a Tree,
     links: BTreeMap<SwitchIdx, Vec<Hop>>,
 }
 
-/// A link as one of its ends sees it.
+/// A link as seen from one of its ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Hop {
     port: PortNum,
@@ -187,7 +188,7 @@ struct Hop {
     peer_port: PortNum,
 }
 
-/// Members and receivers at a switch, or behind it.
+/// The number of members and of receivers at a switch, or behind it.
 #[derive(Clone, Copy, Default)]
 struct Count {
     members: usize,
@@ -235,7 +236,7 @@ impl<'a> Walk<'a> {
                 self.check_part(number, first.switch, part, &mut reached, report);
             }
         }
-        // Links that no member is joined to can carry a stray packet.
+        // Links to which no member is connected can carry a stray packet.
         let rest: Vec<SwitchIdx> = self.links.keys().copied().collect();
         for switch in rest {
             if !reached.contains_key(&switch) {
@@ -244,7 +245,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether packets leave to exactly the ports that receive.
+    /// Checks that packets leave to exactly the ports that receive.
     fn check_exits(&self, report: &mut MulticastReport) {
         for part in &self.tree.parts {
             for at in part.chunk_by(|a, b| a.switch == b.switch) {
@@ -280,8 +281,8 @@ impl<'a> Walk<'a> {
             .collect()
     }
 
-    /// Whether the switches connected to `first` form a tree that has all of `part`, and whether
-    /// each link forwards in the directions that it must.
+    /// Checks that the switches connected to `first` form a tree that contains all of `part`, and
+    /// that each link forwards in the directions in which it must.
     fn check_part(
         &self,
         number: usize,
@@ -303,7 +304,7 @@ impl<'a> Walk<'a> {
                 members: whole.members + count.members,
                 receivers: whole.receivers + count.receivers,
             });
-        // Without receivers no member needs to be reached.
+        // Without receivers, no member needs to be reached.
         for (&switch, count) in counts.iter().filter(|_| whole.receivers > 0) {
             if reached.get(&switch) != Some(&number) {
                 report.unreached += count.members as u64;
@@ -316,7 +317,7 @@ impl<'a> Walk<'a> {
             let above = counts.entry(from.peer).or_default();
             above.members += below.members;
             above.receivers += below.receivers;
-            // Members behind the link must reach receivers before it, and the other way round.
+            // Members behind the link must reach receivers before it, and vice versa.
             let up = below.members > 0 && whole.receivers > below.receivers;
             let down = below.receivers > 0 && whole.members > below.members;
             for (is_needed, at, port) in
@@ -330,8 +331,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// All switches connected to `first`, each after the one that it was met from, with the link
-    /// back to that.
+    /// All switches connected to `first`, each after the one from which it was found, with the link
+    /// back to that one.
     fn meet(
         &self,
         number: usize,

@@ -1,7 +1,7 @@
-//! The sums behind a report.
+//! The sums from which a report is made.
 //!
-//! All of them are over pairs of (a switch where packets start, a LID they go to), so that the part
-//! of a few pairs can be taken out and put in again.
+//! All sums are over pairs of (a switch where packets start, a LID to which they go), so that the
+//! part of a few pairs can be removed and added again.
 
 use rsm_ids::PortNum;
 
@@ -12,16 +12,17 @@ use crate::topology::{SwitchIdx, Topology};
 /// Sums over all pairs of (switch, LID); see [`Report`] for their meaning.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Pairs that start or end at an end port.
+    /// The counts of pairs that start or end at an end port.
     pub(super) pairs: PairCounts,
-    /// Pairs of two switches.
+    /// The counts of pairs of two switches.
     pub(super) switch_pairs: PairCounts,
-    /// Pairs of two hosts whose packets arrive.
+    /// The number of pairs of two hosts whose packets arrive.
     pub(super) host_pairs: u64,
-    /// By number of hops: (switch, LID)s whose packets arrive after that many.
+    /// For each number of hops, the number of (switch, LID) pairs whose packets arrive after that
+    /// many.
     pub(super) hops: Vec<u64>,
-    /// By channel: paths of pairs of hosts. As many ports as there are LIDs, to as many LIDs, are
-    /// fewer than 2^32.
+    /// For each channel, the number of paths of pairs of hosts. With at most as many ports as LIDs,
+    /// to as many LIDs, it is below 2^32.
     pub(super) load: Vec<u32>,
 }
 
@@ -41,7 +42,7 @@ impl Tally {
         }
     }
 
-    /// As [`Tally::add`], without the load.
+    /// Adds the sums over other pairs, except the load.
     pub(super) fn add_pairs(&mut self, other: &Tally) {
         self.pairs.add(other.pairs);
         self.switch_pairs.add(other.switch_pairs);
@@ -54,8 +55,8 @@ impl Tally {
         }
     }
 
-    /// Takes the sums over some of the pairs out, without the load. `None` when they were not in
-    /// it.
+    /// Removes the sums over some of the pairs, except the load. `None` if they are not part of the
+    /// sums.
     pub(super) fn take_pairs(&mut self, other: &Tally) -> Option<()> {
         self.pairs = self.pairs.less(other.pairs)?;
         self.switch_pairs = self.switch_pairs.less(other.switch_pairs)?;
@@ -77,19 +78,20 @@ impl Tally {
         self.hops[hops] += 1;
     }
 
-    /// Paths of pairs of hosts that leave a switch of `topology`, which the sums are of, by a port.
+    /// The number of paths of pairs of hosts that leave a switch of `topology`, to which the sums
+    /// belong, by a port.
     pub fn paths_through(&self, topology: &Topology, switch: SwitchIdx, port: PortNum) -> u64 {
         let channel = switch.index() * stride(topology) + port.index();
         self.load.get(channel).copied().map_or(0, u64::from)
     }
 
-    /// Pairs that cables join, and whose packets do not arrive; as [`Report::unreachable_pairs`].
+    /// The number of pairs that cables connect and whose packets do not arrive, as in
+    /// [`Report::unreachable_pairs`].
     pub fn unreachable_pairs(&self) -> u64 {
         self.pairs.unreachable
     }
 
-    /// The report of tables with these sums that were found to be free of loops and of credit
-    /// loops.
+    /// The report of tables that have these sums and were found free of loops and of credit loops.
     pub fn report(&self, topology: &Topology) -> Report {
         let paths: u64 = self.load.iter().copied().map(u64::from).sum();
         let links = topology.link_count() * 2;
@@ -108,7 +110,7 @@ impl Tally {
             switch_pairs: self.switch_pairs,
             loop_free: true,
             credit_loop_free: true,
-            // No path passes a switch twice, and there are fewer of them than LIDs.
+            // No path passes a switch twice, and there are fewer switches than LIDs.
             max_hops: longest.unwrap_or(0) as u32,
             average_hops: per(self.host_pairs),
             load: Load {
@@ -120,11 +122,11 @@ impl Tally {
     }
 }
 
-/// Load of a few channels among many.
+/// The load of a few channels among many.
 pub(super) struct Loads {
-    /// By channel.
+    /// The load of each channel.
     load: Vec<u32>,
-    /// The channels that have some.
+    /// The channels that have load.
     loaded: Vec<u32>,
 }
 
@@ -139,13 +141,13 @@ impl Loads {
     pub(super) fn add(&mut self, channel: usize, paths: u32) {
         let load = &mut self.load[channel];
         if *load == 0 && paths > 0 {
-            // Switches are numbered by 16 bits, and each has fewer than 2^9 channels.
+            // Switches are numbered with 16 bits, and each has fewer than 2^9 channels.
             self.loaded.push(channel as u32);
         }
         *load += paths;
     }
 
-    /// The channels that have some load, each once, with it.
+    /// The channels that have load, each once, with their load.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         let channels = self.loaded.iter().map(|&channel| channel as usize);
         channels.map(|channel| (channel, self.load[channel]))

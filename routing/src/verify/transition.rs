@@ -1,7 +1,7 @@
-//! Stages from one set of tables to another without a loop or a credit loop in between.
+//! Computes stages from one set of tables to another without a loop or a credit loop in between.
 //!
-//! Where both follow one order of the switches, pairs of entries decide the stages
-//! ([`stages_along`](super::stages_along)). Where there is no such order, [`stages`] looks at the
+//! Where both follow one order of the switches, pairs of entries determine the stages
+//! ([`stages_along`](super::stages_along)). Where there is no such order, [`stages`] examines the
 //! dependencies of the mixture as a whole.
 
 use rsm_ids::PortNum;
@@ -33,7 +33,8 @@ pub fn stages(topology: &Topology, old: &Tables, new: &Tables) -> Vec<Tables> {
     }
     let broken_last = between(topology, old, new, |topology, switch, before, after| {
         if before != after && !leads_on(topology, switch, before) {
-            // It discards as it is; not to touch it spares a block that may have no other change.
+            // The entry discards packets in any case; leaving it untouched may spare a block that
+            // has no other change.
             before
         } else {
             after
@@ -53,7 +54,7 @@ fn leads_on(topology: &Topology, switch: SwitchIdx, byte: u8) -> bool {
     topology.port_use(switch, PortNum(byte)) != PortUse::Unused
 }
 
-/// Tables whose entries `choose` makes from the old and the new ones.
+/// Tables whose entries `choose` derives from the old and the new ones.
 fn between(
     topology: &Topology,
     old: &Tables,

@@ -1,10 +1,10 @@
-//! The paths of packets to one LID, from all switches at once.
+//! Follows the packets to one LID from all switches at once.
 //!
-//! The next switches for a LID form a forest with the destination's switch for its root, unless
-//! they form cycles. Taken so that every switch comes before its next, one pass carries the number
-//! of sources along. LIDs of the same switch mostly have the same distances to it: then the order
-//! for one serves for the others, which may come much later; that each switch's next is one hop
-//! nearer proves that all of their packets arrive.
+//! The next switches for a LID form a forest with the destination switch as its root, unless they
+//! form cycles. In an order in which every switch comes before its next one, a single pass carries
+//! the number of sources along. LIDs of one switch usually have the same distances to it: then the
+//! order for one LID serves for the others, which may come much later. If each switch's next one is
+//! one hop nearer, all of their packets arrive.
 
 use std::collections::VecDeque;
 
@@ -15,56 +15,58 @@ use super::fabric::{Fabric, Sources};
 use crate::tables::NO_PATH;
 use crate::topology::{Destination, EndpointKind, SwitchIdx};
 
-/// The outcome of the packets to one LID.
+/// The outcome for the packets to one LID.
 #[derive(Default)]
 pub(super) struct Outcome {
     /// The sources whose packets arrived.
     pub(super) arrived: Sources,
-    /// Some packets go round for ever.
+    /// Whether some packets loop.
     pub(super) loops: bool,
 }
 
-/// Scratch space for walks, the load they leave on channels, and how far they went.
+/// Scratch space for walks, the load that they leave on channels, and the hops that they took.
 pub(super) struct Walker<'a, 'f> {
     fabric: &'a Fabric<'f>,
     starts: &'a [Sources],
-    /// All of `starts` together, by part of the fabric.
+    /// The sum of `starts` over each connected part of the fabric.
     starts_of_part: &'a [Sources],
-    /// By channel: paths of pairs of hosts. As many ports as there are LIDs, to as many LIDs, are
-    /// fewer than 2^32.
+    /// For each channel, the number of paths of pairs of hosts. With at most as many ports as LIDs,
+    /// to as many LIDs, it is below 2^32.
     load: Vec<u32>,
-    /// By number of hops: (switch, LID)s whose packets arrived after that many.
+    /// For each number of hops, the number of (switch, LID) pairs whose packets arrived after that
+    /// many.
     hops: Vec<u64>,
-    /// By switch, for the current LID: the next one.
+    /// For each switch, the next switch for the current LID.
     next: Vec<u16>,
     order: Vec<u16>,
     waiting: Vec<u16>,
-    /// By switch, and last for packets that arrive nowhere.
+    /// The sources whose packets pass each switch; the last element counts packets that arrive
+    /// nowhere.
     flow: Vec<Sources>,
     hosts: Vec<u32>,
-    /// By switch: the known ways to it.
+    /// For each switch, the known paths to it.
     known: Vec<Option<Box<Known>>>,
-    /// The switches with known ways, those known longest first.
+    /// The switches with known paths, the oldest first.
     kept: VecDeque<usize>,
-    /// By switch, as [`Known::hops`], for a destination switch without known ways.
+    /// Distances, as [`Known::hops`], for a destination switch without known paths.
     unknown: Vec<u16>,
 }
 
-/// The ways to a destination switch that all of its part reached.
+/// The paths to a destination switch that its whole connected part reaches.
 struct Known {
-    /// By number of hops: switches that are so far from it.
+    /// For each number of hops, the number of switches at that distance.
     counts: Vec<u32>,
-    /// By switch: hops to it, [`FAR`] from other parts and for nowhere.
+    /// For each switch, the hops to the destination; [`FAR`] for other parts and for nowhere.
     hops: Vec<u16>,
     /// The switches, the farthest first.
     order: Vec<u16>,
 }
 
-/// No number of hops: more than any path has, which passes each switch once.
+/// The mark for "no distance", above the hops of any path, which passes each switch once.
 const FAR: u16 = u16::MAX;
 
-/// How many bytes of known ways each thread keeps: those of 2,000 leaves among 4,000 switches.
-/// Where LIDs of one leaf follow each other one leaf would do; where the leaves take turns all of
+/// The memory of each thread for known paths, in bytes: room for 2,000 leaves among 4,000 switches.
+/// One leaf would do where LIDs of one leaf are consecutive; where the leaves alternate, all of
 /// them are needed.
 const KNOWN_BYTES: usize = 32 << 20;
 
@@ -92,8 +94,8 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
     }
 
-    /// Follows the packets from every port to one LID of `destination`; `bytes` are the switches'
-    /// table bytes for it.
+    /// Follows the packets from every port to one LID of `destination`; `bytes` holds the switches'
+    /// table bytes for the LID.
     pub(super) fn walk(&mut self, destination: &Destination, bytes: &[u8]) -> Outcome {
         let root = destination.switch.index();
         let delivers = bytes[root] == destination.port.0;
@@ -114,8 +116,8 @@ impl<'a, 'f> Walker<'a, 'f> {
         outcome
     }
 
-    /// Looks up each switch's next, and returns whether it is one hop nearer to `root` than the
-    /// switch itself, by the known distances, if there are any.
+    /// Looks up each switch's next one, and returns whether all are one hop nearer to `root` by the
+    /// known distances; false without known distances.
     fn find_next(&mut self, root: usize, bytes: &[u8]) -> bool {
         let known = self.known[root].as_ref();
         let hops = known.map_or(&self.unknown, |known| &known.hops);
@@ -123,13 +125,13 @@ impl<'a, 'f> Walker<'a, 'f> {
         for (switch, (next, &byte)) in self.next.iter_mut().zip(bytes).enumerate() {
             let to = self.fabric.next(self.fabric.channel(switch, byte));
             *next = to as u16;
-            // FAR + 1 wraps to 0, which only the root has: switches of other parts stray too,
-            // unless they discard, as they should.
+            // FAR + 1 wraps to 0, which only the root has: a switch of another part also fails the
+            // test unless it discards, as it should.
             let is_nearer = hops[to].wrapping_add(1) == hops[switch];
             let is_apart = hops[switch] == FAR && to == self.fabric.nowhere();
             strays += usize::from(!(is_nearer || is_apart));
         }
-        // The root itself goes nowhere further, which the wrapping makes look right.
+        // The root has no next switch, which the wrapping addition would accept.
         let root_stops = usize::from(self.next[root]) == self.fabric.nowhere();
         strays == 0 && root_stops
     }
@@ -157,7 +159,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
     }
 
-    /// A walk without known ways.
+    /// Follows the packets without known paths.
     fn walk_anew(&mut self, destination: &Destination, bytes: &[u8], delivers: bool) -> Outcome {
         let root = destination.switch.index();
         self.sort();
@@ -184,7 +186,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         let mut hops = vec![FAR; self.fabric.switches + 1];
         hops[root] = 0;
         let mut counts = vec![1u32];
-        // The root first; a switch whose packets never reach it stays far.
+        // The root comes first; a switch whose packets never reach it stays far.
         for &switch in self.order.iter().rev() {
             let next = usize::from(self.next[usize::from(switch)]);
             if hops[next] != FAR {
@@ -201,7 +203,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         self.add_hops(&counts);
         let all_arrived = !loops && arrived == self.starts_of_part[part];
         if all_arrived {
-            // In an order that serves for every LID with these distances, not for this one only.
+            // The kept order must serve every LID with these distances, not only this one.
             let mut order = self.order.clone();
             order.sort_by_key(|&switch| std::cmp::Reverse(hops[usize::from(switch)]));
             let known = Known {
@@ -214,7 +216,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         Outcome { arrived, loops }
     }
 
-    /// Keeps the known ways to a switch, for as long as there is room.
+    /// Keeps the known paths to a switch, for as long as there is room.
     fn keep(&mut self, root: usize, known: Known) {
         let room = KNOWN_BYTES / (size_of::<u16>() * (known.hops.len() + known.order.len()));
         self.known[root] = Some(Box::new(known));
@@ -227,8 +229,8 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
     }
 
-    /// Orders the switches so that each comes before its next; switches in cycles, and those that
-    /// only cycles lead to, are left out.
+    /// Orders the switches so that each comes before its next one. Switches in cycles, and those
+    /// that only lead from cycles, are left out.
     fn sort(&mut self) {
         self.waiting.fill(0);
         for &next in &self.next {
@@ -236,7 +238,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
         self.order.clear();
         let first = |switch: &u16| self.waiting[usize::from(*switch)] == 0;
-        // Fewer switches than LIDs.
+        // There are fewer switches than LIDs.
         let switches = 0..self.fabric.switches as u16;
         self.order.extend(switches.filter(first));
         let mut done = 0;
@@ -253,8 +255,9 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
     }
 
-    /// By channel: paths of pairs of hosts, where channels to nowhere carry nothing. And by number
-    /// of hops: (switch, LID)s whose packets arrived after that many.
+    /// The paths of pairs of hosts on each channel, where channels to nowhere carry none; and for
+    /// each number of hops, the number of (switch, LID) pairs whose packets arrived after that
+    /// many.
     pub(super) fn into_sums(mut self) -> (Vec<u32>, Vec<u64>) {
         for (channel, load) in self.load.iter_mut().enumerate() {
             if self.fabric.next(channel) == self.fabric.nowhere() {
@@ -264,13 +267,13 @@ impl<'a, 'f> Walker<'a, 'f> {
         (self.load, self.hops)
     }
 
-    /// The cycle that the last walk left out, the lowest GUID first.
+    /// The loop that the last walk left out, the lowest GUID first; `None` if there was none.
     pub(super) fn find_loop(&self, lid: Lid, bytes: &[u8]) -> Option<Witness> {
         let mut sorted = vec![false; self.fabric.switches];
         for &switch in &self.order {
             sorted[usize::from(switch)] = true;
         }
-        // From a switch that is left out the way never ends: it comes to a cycle, and stays in it.
+        // From a switch that is left out the path never ends: it enters a loop and stays in it.
         let mut switch = sorted.iter().position(|sorted| !sorted)?;
         let mut seen = vec![false; self.fabric.switches];
         while !std::mem::replace(&mut seen[switch], true) {
@@ -290,8 +293,8 @@ impl<'a, 'f> Walker<'a, 'f> {
         Some(Witness::Loop { lid, hops })
     }
 
-    /// A switch of the destination's own part at which the last walk's packets ended elsewhere,
-    /// some of them of a pair that counts.
+    /// A switch of the destination's own part at which packets of the last walk ended elsewhere and
+    /// some of them belong to a pair that counts; `None` if there is none.
     pub(super) fn find_drop(
         &self,
         lid: Lid,

@@ -1,4 +1,4 @@
-//! An input, taken apart from the front.
+//! Reads a fuzz input from the front.
 
 /// The rest of an input.
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
@@ -11,21 +11,21 @@ impl<'a> Bytes<'a> {
         Some(byte)
     }
 
-    /// The next number of 16 bits, the most significant byte first.
+    /// The next number of 16 bits, in network byte order; `None` at the end.
     pub(super) fn number(&mut self) -> Option<u16> {
         let (&bytes, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(u16::from_be_bytes(bytes))
     }
 
-    /// The next `count` bytes, or the rest where that is less.
+    /// The next `count` bytes, or the rest if that is less.
     pub(super) fn up_to(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(count.min(self.0.len()));
         self.0 = rest;
         taken
     }
 
-    /// The next `N` bytes, with zeroes where there are fewer; `None` at the end.
+    /// The next `N` bytes, padded with zeroes; `None` at the end.
     pub(super) fn padded<const N: usize>(&mut self) -> Option<[u8; N]> {
         if self.0.is_empty() {
             return None;

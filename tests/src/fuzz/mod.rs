@@ -1,8 +1,8 @@
-//! Fuzz targets: functions that take any bytes, and panic where an invariant does not hold.
+//! Fuzz targets: functions that accept any bytes, and panic if an invariant does not hold.
 //!
-//! Each has a corpus of files below `tests/fuzz/corpus`. `cargo test` replays all of them, and
-//! seeded mutants of them ([`mutant`]); the crate in `tests/fuzz` passes the same functions to
-//! cargo-fuzz. An input that has failed joins the corpus with the repair.
+//! Each target has a corpus of files below `tests/fuzz/corpus`. `cargo test` replays all of them
+//! and seeded mutants of them ([`mutant`]); the crate in `tests/fuzz` passes the same functions to
+//! cargo-fuzz. An input that has failed joins the corpus together with the repair.
 
 mod bytes;
 mod mutant;
@@ -15,13 +15,13 @@ use std::path::PathBuf;
 
 pub use mutant::mutant;
 
-/// The longest useful input in bytes: dozens of datagrams. Targets ignore the rest.
+/// The maximum useful length of an input in bytes: dozens of datagrams. Targets ignore the rest.
 pub const MAX_INPUT: usize = 16 << 10;
 
 /// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, and that of the folder of its corpus.
+    /// The name of the target, and of its corpus folder.
     pub name: &'static str,
     run: fn(&[u8]),
     seeds: fn() -> Vec<Seed>,
@@ -30,9 +30,9 @@ pub struct Target {
 /// A well-formed first input, for mutants to start from.
 #[derive(Clone, Debug)]
 pub struct Seed {
-    /// The name of its file.
+    /// The name of the input's file.
     pub name: String,
-    /// The input.
+    /// The bytes of the input.
     pub bytes: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ impl Seed {
     }
 }
 
-/// The views of every record of the SA.
+/// The views of every SA record.
 pub const RECORDS: Target = Target {
     name: "records",
     run: records::run,
@@ -57,25 +57,25 @@ pub const SA: Target = Target {
     seeds: sa::seeds,
 };
 
-/// Any packets to one end of RMPP.
+/// Arbitrary packets to one end of RMPP.
 pub const RMPP: Target = Target {
     name: "rmpp",
     run: rmpp::run,
     seeds: rmpp::seeds,
 };
 
-/// Both ends of RMPP, with any fate of each packet between them.
+/// Both ends of RMPP, with an arbitrary fate of each packet between them.
 pub const RMPP_LINK: Target = Target {
     name: "rmpp_link",
     run: rmpp_link::run,
     seeds: rmpp_link::seeds,
 };
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 4] = [RECORDS, SA, RMPP, RMPP_LINK];
 
 impl Target {
-    /// Takes any bytes.
+    /// Runs the target on an input of any bytes.
     ///
     /// # Panics
     ///
@@ -84,7 +84,7 @@ impl Target {
         (self.run)(&input[..input.len().min(MAX_INPUT)]);
     }
 
-    /// The first inputs of the corpus.
+    /// The initial inputs of the corpus.
     #[must_use]
     pub fn seeds(&self) -> Vec<Seed> {
         (self.seeds)()
@@ -97,11 +97,11 @@ impl Target {
         PathBuf::from(corpus).join(self.name)
     }
 
-    /// The corpus, by the names of its files.
+    /// The inputs of the corpus, with the names of their files.
     ///
     /// # Panics
     ///
-    /// When it cannot be read.
+    /// When the corpus cannot be read.
     #[must_use]
     pub fn corpus(&self) -> Vec<Seed> {
         let folder = self.folder();

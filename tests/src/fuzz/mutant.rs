@@ -1,9 +1,9 @@
-//! Mutants of the inputs of a corpus.
+//! Mutates the inputs of a corpus.
 
 use super::{MAX_INPUT, Seed};
 use crate::virtual_time::Dice;
 
-/// Boundary values.
+/// Boundary values that overwrite numbers.
 const EDGES: [u64; 18] = [
     0,
     1,
@@ -25,10 +25,10 @@ const EDGES: [u64; 18] = [
     u64::MAX,
 ];
 
-/// The most changes of one mutant.
+/// The maximum number of changes in one mutant.
 const CHANGES: usize = 8;
 
-/// The mutant of a corpus for `seed`: always the same for the same corpus.
+/// The mutant of a corpus for `seed`: a function of the corpus and the seed alone.
 #[must_use]
 pub fn mutant(corpus: &[Seed], seed: u64) -> Vec<u8> {
     let mut dice = Dice::new(seed);
@@ -58,7 +58,7 @@ pub fn mutant(corpus: &[Seed], seed: u64) -> Vec<u8> {
     input
 }
 
-/// A stretch of `input`, which may be empty.
+/// A random range of `input`, which may be empty.
 fn stretch(input: &[u8], dice: &mut Dice) -> std::ops::Range<usize> {
     let start = dice.below(input.len() + 1);
     let end = start + dice.below((input.len() - start).min(300) + 1);
@@ -103,7 +103,7 @@ fn insert(input: &mut Vec<u8>, dice: &mut Dice) {
     input.splice(at..at, std::iter::repeat_n(byte, count));
 }
 
-/// Puts a stretch of another input in place of one of this.
+/// Replaces a range of the input by a range of another input.
 fn splice(input: &mut Vec<u8>, other: &[u8], dice: &mut Dice) {
     let taken = other[stretch(other, dice)].to_vec();
     let gone = stretch(input, dice);

@@ -1,6 +1,6 @@
-//! The views of records: reading, printing and writing back preserve any bytes.
+//! Fuzzes the views of records: reading, printing and writing back must preserve any bytes.
 //!
-//! An input is the identifier of an attribute and the data of one datagram, or less.
+//! An input is the identifier of an attribute, followed by at most the data of one datagram.
 
 use std::fmt::{Debug, Write as _};
 
@@ -17,7 +17,7 @@ use rsm_mad::wire::{dissect, fields};
 use super::Seed;
 use super::bytes::Bytes;
 
-/// Does something with every kind of record.
+/// Calls a function for every kind of record.
 macro_rules! every_record {
     ($use:ident) => {
         $use! {
@@ -51,7 +51,7 @@ pub(super) fn run(input: &[u8]) {
     datagram(attribute, data, &mut text);
 }
 
-/// A record as it lies in a message.
+/// Reads, prints and writes back a record as it lies in a message.
 fn view<R: Record + Debug>(data: &[u8], text: &mut String) {
     let Some(record) = R::from_prefix(data) else {
         assert!(data.len() < R::LEN, "{}", R::NAME);
@@ -61,7 +61,7 @@ fn view<R: Record + Debug>(data: &[u8], text: &mut String) {
     let mut copy = data.to_vec();
     *R::from_prefix_mut(&mut copy).expect("it is as long") = *record;
     assert_eq!(copy, data, "{}", R::NAME);
-    // Writing to a string does not fail.
+    // Writing to a String cannot fail.
     let _ = write!(text, "{record:?}");
     let layout = fields::of_record(R::ID).expect("every record has its fields");
     for component in R::COMPONENTS {
@@ -76,7 +76,7 @@ fn view<R: Record + Debug>(data: &[u8], text: &mut String) {
     }
 }
 
-/// A MultiPathRecord is followed by as many GIDs as it states.
+/// Checks a MultiPathRecord, which is followed by as many GIDs as it states.
 fn gids(data: &[u8]) {
     let Some(record) = MultiPathRecord::from_prefix(data) else {
         return;
@@ -92,11 +92,11 @@ fn gids(data: &[u8]) {
     }
 }
 
-/// The whole datagram, as a request and as its answer.
+/// Checks the whole datagram, as a request and as the answer to it.
 fn datagram(attribute: AttrId, data: &[u8], text: &mut String) {
     let mut mad = SaMad::from_bytes(&[0; 256]).to_owned();
     mad.data[..data.len()].copy_from_slice(data);
-    // The header comes from the input as well.
+    // The header is taken from the input as well.
     let mut bytes = *mad.as_bytes();
     for (at, byte) in data.iter().enumerate() {
         bytes[at % 56] ^= byte.rotate_left(at as u32 / 56);
@@ -123,7 +123,7 @@ pub(super) fn seeds() -> Vec<Seed> {
     seeds
 }
 
-/// A record with a distinct number in each component, and one of ones.
+/// A record with a distinct number in each component, and a record of ones.
 fn seeds_of<R: Record>() -> [Seed; 2] {
     let mut numbered = vec![0; R::LEN];
     for (number, component) in (1u8..).zip(R::COMPONENTS) {

@@ -1,6 +1,7 @@
-//! One end of RMPP under any packets: no panic, no growth, and every transfer ends.
+//! Fuzzes one end of RMPP with arbitrary packets: it must not panic or grow, and every transfer
+//! must end.
 //!
-//! An input is a row of steps of 16 bytes: the action, the peer, and numbers.
+//! An input is a sequence of steps of 16 bytes: the action, the peer, and numbers.
 
 use std::time::Duration;
 
@@ -19,12 +20,13 @@ use rsm_mad::wire::sa::{PathRecord, SaHeader, SaMad};
 use super::Seed;
 use super::bytes::Bytes;
 
-/// Few, so that inputs reach the bounds.
+/// The maximum number of transactions: small, so that inputs reach the bounds.
 const MAX_TRANSACTIONS: usize = 5;
 const MAX_PER_CLIENT: usize = 3;
 const MAX_RECEIVED: usize = 2000;
 
-/// Far more deadlines than remain after the last packet: attempts of every transfer and their ends.
+/// A bound far above the number of deadlines that remain after the last packet: attempts of every
+/// transfer and their ends.
 const MOST_DEADLINES: usize = 1000;
 
 const PACKET: u8 = 0;
@@ -104,7 +106,7 @@ fn take(rmpp: &mut Rmpp, step: &[u8; 16], now: &mut Time) {
                 bytes.resize(SA_HEADER_LEN + length, step[5]);
                 Message { bytes, remote }.into()
             };
-            // `send` may refuse: there may be no room, or the bytes may be no message.
+            // `send` may refuse: there may be no room, or the bytes may not be a message.
             let _ = rmpp.send(outgoing, patience, *now);
         }
         _ => {
@@ -122,7 +124,7 @@ fn packet(step: &[u8; 16], method: Method, tid: Tid) -> MadBytes {
     mad.header = SaHeader::request::<PathRecord>(method, tid);
     mad.header
         .rmpp_mut()
-        // The version is seldom a wrong one.
+        // The version is rarely wrong.
         .set_version(step[3].wrapping_add(1))
         .set_rmpp_type(RmppType::from_code(step[4]))
         .set_flags(RmppFlags(step[5]))
@@ -133,7 +135,7 @@ fn packet(step: &[u8; 16], method: Method, tid: Tid) -> MadBytes {
 }
 
 fn drain(rmpp: &mut Rmpp, now: Time) {
-    // Each transaction has at most a window of packets under way, and one more packet.
+    // Each transaction has at most a window of packets under way, plus one.
     let most = MAX_TRANSACTIONS * (MAX_SEND_WINDOW as usize + 1);
     let mut sent = 0;
     while let Some(transmit) = rmpp.poll_transmit(now) {

@@ -1,9 +1,9 @@
-//! Both ends of RMPP, and any fate of the packets between them: a message arrives whole and once,
-//! or an end reports the failure, and both ends forget the transfer.
+//! Fuzzes both ends of RMPP, with an arbitrary fate of the packets between them: a message arrives
+//! whole and once, or an end reports the failure, and both ends forget the transfer.
 //!
-//! An input is a head of six bytes (the kind of request and the length of the answer) and one byte
-//! for each packet: whether it is lost, duplicated, late, or corrupted. Packets after the last byte
-//! arrive.
+//! An input is a head of six bytes (the kind of request and the length of the answer) followed by
+//! one byte for each packet, which says whether it is lost, duplicated, late, or corrupted. Packets
+//! after the last byte arrive.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,16 +26,16 @@ use super::bytes::Bytes;
 const CLIENT: Lid = Lid(1);
 const SERVER: Lid = Lid(2);
 
-/// How long the client waits for an answer.
+/// The time for which the client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const LATENCY: Duration = Duration::from_micros(10);
 
-/// Far more packets and deadlines than the longest message takes with every attempt at each
-/// segment.
+/// A bound far above the number of packets and deadlines that the longest message takes with every
+/// attempt at each segment.
 const MOST_STEPS: usize = 200_000;
 
-/// The fate of a packet, by the low bits of its byte.
+/// The fate of a packet, chosen by the low bits of its byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Arrives,
@@ -61,10 +61,12 @@ struct Link<'a> {
     now: Time,
     ends: BTreeMap<Lid, Rmpp>,
     fates: Bytes<'a>,
-    /// By time of arrival; at one moment, in the order of sending.
+    /// The packets under way by time of arrival; packets that arrive at one moment are in the order
+    /// of sending.
     flights: BTreeMap<(Time, usize), (Lid, Lid, MadBytes)>,
     sent: usize,
-    /// A packet was corrupted, so an end may receive data that the other end did not send.
+    /// Whether a packet was corrupted, so that an end may receive data that the other end did not
+    /// send.
     lied: bool,
 }
 
@@ -134,7 +136,7 @@ enum Event {
 }
 
 impl Link<'_> {
-    /// Runs until an end has an event, or nothing is left to do.
+    /// Runs until an end has an event; `None` when nothing is left to do.
     fn next(&mut self) -> Option<(Lid, Event)> {
         for _ in 0..MOST_STEPS {
             for (&lid, end) in &mut self.ends {
@@ -193,7 +195,7 @@ impl Link<'_> {
             }
             Fate::Changes => {
                 self.lied = true;
-                // A byte of the RMPP header or before it.
+                // The corrupted byte belongs to the RMPP header or precedes it.
                 mad[usize::from(byte >> 4) + 20] ^= byte;
                 1
             }
@@ -228,7 +230,7 @@ impl Link<'_> {
     }
 }
 
-/// Data without two equal stretches.
+/// Data in which no two sections are equal.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length)
         .map(|at| (at ^ ((at >> 8) * 31)) as u8)

@@ -1,8 +1,9 @@
-//! Requests to the SA: every request has at most one answer, which ends and reveals no host of a
-//! foreign partition.
+//! Fuzzes requests to the SA: every request has at most one answer, which ends and reveals no host
+//! of a foreign partition.
 //!
-//! An input is a row of requests. Each is a byte for the requester, a byte for the time before it
-//! and the way to fetch the answer, the length in 16 bits, and the request.
+//! An input is a sequence of requests. Each consists of a byte for the requester, a byte for the
+//! time before the request and for the way to fetch the answer, the length in 16 bits, and the
+//! request.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -29,22 +30,22 @@ use crate::virtual_time::{Settings, World, partitions};
 
 const SM_KEY: u64 = 0x1234;
 
-/// Six switches and eight hosts.
+/// A fabric of six switches and eight hosts.
 const SPEC: &str = "fat-tree:k=4,levels=2";
 
-/// Ten times the pulls of the longest table of so small a subnet.
+/// Ten times the number of pulls that the longest table of so small a subnet needs.
 const MOST_PULLS: usize = 1000;
 
 /// A LID that no port holds.
 const NOBODY: Lid = Lid(0xBFF0);
 
-/// A bit of the second byte: fetch the answer only at the end of the input.
+/// The bit of the second byte that postpones fetching the answer to the end of the input.
 const KEPT: u8 = 0x80;
 
-/// A bit of the second byte: drop the answer after its first bytes.
+/// The bit of the second byte that drops the answer after its first bytes.
 const DROPPED: u8 = 0x40;
 
-/// A host, in one of two partitions. The first host is the manager's, in neither partition.
+/// A host in one of two partitions. The first host is the manager's, in neither partition.
 #[derive(Clone, Copy)]
 struct Host {
     lid: Lid,
@@ -57,7 +58,7 @@ struct Subnet {
     hosts: Vec<Host>,
 }
 
-/// The subnet, brought up once.
+/// The subnet, which is brought up once per process.
 fn subnet() -> &'static Subnet {
     static SUBNET: OnceLock<Subnet> = OnceLock::new();
     SUBNET.get_or_init(|| {
@@ -93,7 +94,7 @@ fn subnet() -> &'static Subnet {
     })
 }
 
-/// Port GUIDs and LIDs of the hosts, the manager's first.
+/// The port GUIDs and LIDs of the hosts, the manager's first.
 fn hosts_of(world: &World) -> impl Iterator<Item = (Guid, Lid)> {
     let snapshot = world.manager().snapshot().expect("it is up");
     let (fabric, own) = (&snapshot.fabric, snapshot.own_guid);
@@ -115,7 +116,7 @@ pub(super) fn run(input: &[u8]) {
     sa.answer_from(subnet.sa_snapshot.clone());
     let mut now = Time::ZERO;
     let mut kept = Vec::new();
-    // The bytes that each host has sent: an answer may repeat them.
+    // The bytes that each host has sent, which an answer may repeat.
     let mut said: Vec<Vec<u8>> = vec![Vec::new(); subnet.hosts.len()];
     let mut input = Bytes(input);
     while let Some((who, how, length)) = head(&mut input) {
@@ -134,7 +135,8 @@ pub(super) fn run(input: &[u8]) {
             requester: RemoteAddress::gsi(lid, 0),
         };
         let answer = sa.handle(request, now);
-        // A requester at an unknown LID gets silence, and asks again when the LID is known.
+        // A requester at an unknown LID gets no answer, and repeats its request when the LID is
+        // known.
         let is_known = subnet.hosts.get(who).is_some();
         assert_eq!(answer.is_some(), is_known && is_answered(bytes));
         // The counters count each request once.
@@ -165,7 +167,7 @@ pub(super) fn run(input: &[u8]) {
             }
         }
     }
-    // Changes since the request do not change an answer under way.
+    // Changes after the request do not affect an answer under way.
     for (answer, viewer) in kept {
         fetch(answer, viewer, &said);
     }
@@ -200,7 +202,7 @@ fn check_header(bytes: &[u8], answer: &SaAnswer) {
     }
 }
 
-/// Fetches an answer to its end and checks that it reveals no hidden host.
+/// Fetches an answer to its end, and checks that it reveals no hidden host.
 fn fetch(mut answer: SaAnswer, viewer: Option<usize>, said: &[Vec<u8>]) {
     let (attribute, words) = (
         answer.header().mad().attribute(),
@@ -286,7 +288,7 @@ fn lids(attribute: AttrId, record: &[u8]) -> Vec<Lid> {
     }
 }
 
-/// Attributes and methods of the class.
+/// The attributes of the SA class that the seeds request.
 const ATTRIBUTES: [u16; 19] = [
     0x01, 0x03, 0x11, 0x12, 0x13, 0x14, 0x15, 0x17, 0x18, 0x20, 0x30, 0x31, 0x33, 0x35, 0x36, 0x38,
     0x39, 0x3A, 0xF3,
@@ -359,7 +361,7 @@ fn paths() -> Vec<Seed> {
     ]
 }
 
-/// Joins and leaves of two partitions, with queries of members.
+/// An input of joins and leaves in two partitions, with queries for members.
 fn members() -> Vec<u8> {
     let mut bytes = Vec::new();
     let mask = McMemberRecord::MGID

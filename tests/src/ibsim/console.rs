@@ -1,4 +1,4 @@
-//! ibsim's console: commands on its standard input, answers before the next prompt.
+//! ibsim's console: commands on its standard input, each answered before the next prompt.
 
 use std::io::Write;
 use std::process::ChildStdin;
@@ -11,10 +11,10 @@ use crate::process::Running;
 /// ibsim's prompt for a command.
 const PROMPT: &str = "sim> ";
 
-/// How long one command may take, a file of thousands of them included.
+/// The maximum time for one command, which may run a file of thousands of commands.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 
-/// ibsim reads a command into a buffer of 128 bytes.
+/// The maximum length of a command: ibsim reads it into a buffer of 128 bytes.
 const LONGEST_COMMAND: usize = 126;
 
 /// A simulator process with its console.
@@ -38,7 +38,7 @@ impl Console {
         self.process.stdout_so_far()
     }
 
-    /// Gives one command; its answer, without the prompt.
+    /// Enters one command and returns its answer, without the prompt.
     pub(super) fn command(&mut self, command: &str) -> Result<String, Error> {
         let failed = || Error::Console {
             command: command.to_owned(),
@@ -60,7 +60,7 @@ impl Console {
     }
 }
 
-/// Client number and process id of a line of the command `Attached`.
+/// The client number and process ID in a line of the output of `Attached`; `None` for other lines.
 pub(super) fn attached_client(line: &str) -> Option<(u32, u32)> {
     let (client, rest) = line.strip_prefix("Client ")?.split_once(": pid ")?;
     let (pid, _) = rest.split_once(' ')?;

@@ -2,9 +2,9 @@
 //!
 //! ibsim talks to its clients over abstract Unix sockets whose base name comes from
 //! `IBSIM_SOCKNAME`, so simulators with different names do not see each other and tests run in
-//! parallel. A client is any program under `ibsim-run`, attached to the node `SIM_HOST` names; the
-//! preloaded library writes a `sys-<pid>` tree into the client's working directory, which is why
-//! every client gets a directory of its own.
+//! parallel. A client is any program under `ibsim-run`, attached to the node that `SIM_HOST` names;
+//! the preloaded library writes a `sys-<pid>` tree into the client's working directory, which is
+//! why every client gets a directory of its own.
 
 mod console;
 mod nodes;
@@ -24,23 +24,25 @@ use crate::process::Invocation;
 use console::Console;
 pub use nodes::{SimNode, SimNodeKind, read_nodes};
 
-/// Capacity of ibsim in nodes, switches and ports: more than any fabric of the tests has. Its own
-/// defaults (2,048, 256 and 13,312) are too small for them, and untouched room costs nothing.
+/// The capacity of ibsim in nodes, switches and ports: more than any fabric of the tests has.
+/// ibsim's defaults (2,048, 256 and 13,312) are too small for them, and unused capacity costs
+/// nothing.
 const ROOM: [&str; 6] = ["-N", "60000", "-S", "6000", "-P", "700000"];
 
-/// LinearFDBCap of the simulated switches: every unicast LID.
+/// The LinearFDBCap of the simulated switches: every unicast LID.
 const LINEAR_FDB_CAP: &str = "49151";
 
-/// How long ibsim may take to read its net file.
+/// The maximum time for ibsim to read its net file.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// Distinguishes the simulators of one process; the process id distinguishes processes.
+/// A number that distinguishes the simulators of one process; the process ID distinguishes
+/// processes.
 static NEXT_SIMULATOR: AtomicU32 = AtomicU32::new(0);
 
 /// A running simulator. Dropping it ends it.
 #[derive(Debug)]
 pub struct Ibsim {
-    // Fields drop in this order: the process before the directory it writes to.
+    // Fields drop in this order: the process before the directory to which it writes.
     console: Mutex<Console>,
     socket_name: String,
     nodes: Vec<SimNode>,
@@ -58,11 +60,12 @@ impl Ibsim {
         Self::start_with(net, &[])
     }
 
-    /// As [`Ibsim::start`], with more arguments for ibsim (`-v` thrice prints every packet).
+    /// Starts ibsim as [`Ibsim::start`] does, with more arguments (`-v` three times prints every
+    /// packet).
     ///
     /// # Errors
     ///
-    /// As [`Ibsim::start`].
+    /// The errors of [`Ibsim::start`].
     pub fn start_with(net: &Path, arguments: &[&str]) -> Result<Self, Error> {
         let text = std::fs::read(net).map_err(|source| Error::Read {
             path: net.to_owned(),
@@ -104,8 +107,9 @@ impl Ibsim {
                 reason,
             });
         }
-        // ibsim reports readiness before it binds its sockets, and a client that comes in between
-        // waits for two seconds; the loop that serves the sockets also answers on the console.
+        // ibsim reports readiness before it binds its sockets, and a client that connects in
+        // between waits for two seconds. The loop that serves the sockets also answers on the
+        // console, so an answer there proves that the sockets are bound.
         let mut console = Console::new(process);
         console.command("")?;
         Ok(Self {
@@ -117,14 +121,14 @@ impl Ibsim {
         })
     }
 
-    /// The nodes of the net file, in its order.
+    /// The nodes of the net file, in the order of the file.
     #[must_use]
     pub fn nodes(&self) -> &[SimNode] {
         &self.nodes
     }
 
-    /// Nodes a client can be attached to: channel adapters whose first port is cabled (ibsim
-    /// attaches to no other port); where there are none, switches, whose first port is port 0.
+    /// The nodes to which a client can be attached: channel adapters whose first port is cabled
+    /// (ibsim attaches to no other port), or switches, by their port 0, if there are none.
     #[must_use]
     pub fn hosts(&self) -> Vec<&str> {
         let of_kind = |kind| self.nodes.iter().filter(move |node| node.kind == kind);
@@ -140,7 +144,8 @@ impl Ibsim {
         adapters
     }
 
-    /// The node at the end of a directed route that starts at `host`, if the net file has one.
+    /// The node at the end of a directed route that starts at `host`; `None` if the net file has
+    /// none.
     #[must_use]
     pub fn node_at(&self, host: &str, path: &[u8]) -> Option<&SimNode> {
         let find = |id: &str| self.nodes.iter().find(|node| node.id == id);
@@ -148,19 +153,19 @@ impl Ibsim {
             .try_fold(find(host)?, |node, port| find(&node.cables.get(port)?.0))
     }
 
-    /// Base name of the simulator's sockets.
+    /// The base name of the simulator's sockets.
     #[must_use]
     pub fn socket_name(&self) -> &str {
         &self.socket_name
     }
 
-    /// Directory of this simulator, removed with it.
+    /// The directory of this simulator, removed with it.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// A fresh directory for one client.
+    /// Creates a directory for one client.
     ///
     /// # Errors
     ///
@@ -175,7 +180,7 @@ impl Ibsim {
         Ok(path)
     }
 
-    /// `program` as a client attached to the node `host`.
+    /// Prepares `program` to run as a client attached to the node `host`.
     ///
     /// # Errors
     ///
@@ -184,11 +189,12 @@ impl Ibsim {
         self.client_through(&self.socket_name, host, program)
     }
 
-    /// As [`Ibsim::client`], through sockets of another base name: those of a tap.
+    /// Prepares a client as [`Ibsim::client`] does, connected to sockets of another base name:
+    /// those of a tap.
     ///
     /// # Errors
     ///
-    /// As [`Ibsim::client`].
+    /// The errors of [`Ibsim::client`].
     pub fn client_through(
         &self,
         socket_name: &str,
@@ -225,22 +231,23 @@ impl Ibsim {
             .run(DIAGNOSIS_LIMIT)
     }
 
-    /// Gives a console command and returns ibsim's output.
+    /// Enters a console command and returns ibsim's output.
     ///
     /// # Errors
     ///
-    /// When ibsim is gone or does not answer.
+    /// When ibsim has ended or does not answer.
     pub fn command(&self, command: &str) -> Result<String, Error> {
         self.console.lock().command(command)
     }
 
-    /// Everything ibsim printed so far, packets included when it was started with `-v` thrice.
+    /// Everything that ibsim has printed so far, including packets if it was started with `-v`
+    /// three times.
     #[must_use]
     pub fn console_output(&self) -> String {
         self.console.lock().output()
     }
 
-    /// Gives many console commands at once, through a file: one command needs one turn of
+    /// Enters many console commands at once, through a file: each single command takes one turn of
     /// ibsim's loop, and a big fabric needs thousands.
     ///
     /// # Errors
@@ -255,30 +262,30 @@ impl Ibsim {
         self.command(&format!("!{}", path.display()))
     }
 
-    /// Takes the cable out of `port` of `node`, at both ends.
+    /// Removes the cable from `port` of `node`, at both ends.
     ///
     /// # Errors
     ///
-    /// As [`Ibsim::command`].
+    /// The errors of [`Ibsim::command`].
     pub fn unlink(&self, node: &str, port: u8) -> Result<String, Error> {
         self.command(&format!("Unlink \"{node}\"[{port}]"))
     }
 
-    /// Puts the cable back that [`Ibsim::unlink`] took out.
+    /// Reconnects the cable that [`Ibsim::unlink`] removed.
     ///
     /// # Errors
     ///
-    /// As [`Ibsim::command`].
+    /// The errors of [`Ibsim::command`].
     pub fn relink(&self, node: &str, port: u8) -> Result<String, Error> {
         self.command(&format!("ReLink \"{node}\"[{port}]"))
     }
 
-    /// Makes every node lose `percent` of the MADs of `attribute`; of all attributes when none is
-    /// given, and then at every port a MAD passes on its way, not at its target only.
+    /// Makes every node lose `percent` of the MADs of `attribute`. Without an attribute, MADs of
+    /// all attributes are lost, at every port that they pass and not only at their target.
     ///
     /// # Errors
     ///
-    /// As [`Ibsim::command`].
+    /// The errors of [`Ibsim::command`].
     pub fn lose(&self, percent: u8, attribute: Option<u16>) -> Result<(), Error> {
         let attribute = attribute.map_or(String::new(), |id| format!(" {id:#x}"));
         let commands: Vec<String> = self
@@ -289,12 +296,12 @@ impl Ibsim {
         self.commands(&commands).map(drop)
     }
 
-    /// Detaches clients whose process was killed, as the kernel would: ibsim would go on counting
-    /// a dead subnet manager as one, and its ten places for clients would fill up.
+    /// Detaches clients whose process was killed, as the kernel would. ibsim would continue to
+    /// count a dead subnet manager, and its ten slots for clients would fill up.
     ///
     /// # Errors
     ///
-    /// As [`Ibsim::command`].
+    /// The errors of [`Ibsim::command`].
     pub fn detach_dead_clients(&self) -> Result<(), Error> {
         let attached = self.command("Attached")?;
         for line in attached.lines() {

@@ -1,7 +1,7 @@
-//! The nodes of a net file as ibsim sees them: enough to pick hosts and links.
+//! The nodes of a net file as ibsim sees them, for picking hosts and links.
 //!
-//! Deliberately not the parser of `rsm-routing`: the reference of a test should not come from rsm's
-//! own code.
+//! This is deliberately not the parser of `rsm-routing`: the reference of a test must not come from
+//! rsm's own code.
 
 use std::collections::BTreeMap;
 
@@ -19,19 +19,19 @@ pub enum SimNodeKind {
 /// A node of a net file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimNode {
-    /// Its kind.
+    /// The kind of the node.
     pub kind: SimNodeKind,
-    /// Its name for console commands and `SIM_HOST`, such as `S-0002c902400bc4b0`.
+    /// The node's name in console commands and in `SIM_HOST`, such as `S-0002c902400bc4b0`.
     pub id: String,
-    /// Number of ports, port 0 of a switch not counted.
+    /// The number of ports; port 0 of a switch is not counted.
     pub num_ports: u8,
-    /// By local port: node id and port at the other end.
+    /// For each cabled port, the ID of the node at the other end, and its port.
     pub cables: BTreeMap<u8, (String, u8)>,
 }
 
 /// Reads the nodes of a file in ibnetdiscover format or of an ibsim example.
 ///
-/// Lines that are neither the head of a node nor one of its ports are skipped, as in ibsim.
+/// Lines that are neither the head of a node nor a port of one are skipped, as ibsim does.
 #[must_use]
 pub fn read_nodes(text: &str) -> Vec<SimNode> {
     let mut nodes: Vec<SimNode> = Vec::new();
@@ -45,7 +45,7 @@ pub fn read_nodes(text: &str) -> Vec<SimNode> {
     nodes
 }
 
-/// `Switch 36 "S-…"`, `Ca 2 "H-…"`, `Hca 2 "Hca1"`, `Rt 1 "R-…"`.
+/// Parses the head of a node: `Switch 36 "S-…"`, `Ca 2 "H-…"`, `Hca 2 "Hca1"`, `Rt 1 "R-…"`.
 fn node_line(line: &str) -> Option<SimNode> {
     let (head, rest) = line.split_once('"')?;
     let (id, _) = rest.split_once('"')?;
@@ -67,7 +67,7 @@ fn node_line(line: &str) -> Option<SimNode> {
     })
 }
 
-/// `[1](guid) "H-…"[2](guid) …`.
+/// Parses a port line: `[1](guid) "H-…"[2](guid) …`.
 fn port_line(line: &str) -> Option<(u8, (String, u8))> {
     let (port, rest) = line.trim_start().strip_prefix('[')?.split_once(']')?;
     let (_, rest) = rest.split_once('"')?;

@@ -1,4 +1,4 @@
-//! `ibdmchk`: an independent check of the routes a subnet manager dumped.
+//! Parses the output of `ibdmchk`, an independent check of the routes that a subnet manager dumped.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use crate::error::Error;
 /// The result of ibdmchk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// CA to CA paths it walked.
+    /// The number of CA to CA paths that it checked.
     pub scanned_pairs: u64,
-    /// Number of CA pairs by hops of their route.
+    /// The number of CA pairs by the hops of their route.
     pub pairs_by_hops: BTreeMap<u32, u64>,
     /// Whether it found no credit loop.
     pub credit_loop_free: bool,
-    /// Everything it complained about.
+    /// All of its complaints.
     pub complaints: Vec<String>,
 }
 
 /// Reads the output of ibdmchk.
 ///
-/// Its exit status says nothing: version 1.5.7 crashes while it takes its tables apart after the
-/// verdict, on the dumps of OpenSM as well.
+/// The exit status says nothing: version 1.5.7 crashes while it frees its tables after the verdict,
+/// on the dumps of OpenSM as well.
 ///
 /// # Errors
 ///
-/// When it stopped before a verdict.
+/// When ibdmchk stopped before a verdict.
 pub fn parse(output: &str) -> Result<Verdict, Error> {
     let complaints: Vec<String> = output
         .lines()
@@ -67,7 +67,7 @@ pub fn parse(output: &str) -> Result<Verdict, Error> {
     })
 }
 
-/// `  3   8`.
+/// Parses a row of the histogram: ` 3 8`.
 fn histogram_row(line: &str) -> Option<(u32, u64)> {
     let mut fields = line.split_whitespace();
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))

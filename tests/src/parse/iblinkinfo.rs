@@ -1,43 +1,43 @@
-//! `iblinkinfo --line`: one line per port with both ends.
+//! Parses the output of `iblinkinfo --line`: one line per port, with both ends.
 
 use crate::error::Error;
 
 /// A port and the other end of its cable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkLine {
-    /// Port GUID of a CA, node GUID of a switch.
+    /// The port GUID of a CA, or the node GUID of a switch.
     pub guid: u64,
-    /// LID of the port, of port 0 of a switch.
+    /// The LID of the port; for switches, that of port 0.
     pub lid: u16,
-    /// Port number.
+    /// The port number.
     pub port: u8,
-    /// Logical state as printed: `Down`, `Initialize`, `Armed`, `Active`.
+    /// The logical state as printed: `Down`, `Initialize`, `Armed`, `Active`.
     pub state: String,
-    /// Physical state as printed: `LinkUp`, `Polling`, `Disabled` …
+    /// The physical state as printed: `LinkUp`, `Polling`, `Disabled` …
     pub physical_state: String,
-    /// The other end, when a cable leads there.
+    /// The other end; `None` without a cable.
     pub peer: Option<LinkEnd>,
 }
 
 /// The far end of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkEnd {
-    /// Port GUID of a CA, node GUID of a switch.
+    /// The port GUID of a CA, or the node GUID of a switch.
     pub guid: u64,
-    /// LID.
+    /// The LID of the port; for switches, that of port 0.
     pub lid: u16,
-    /// Port number.
+    /// The port number.
     pub port: u8,
 }
 
 impl LinkLine {
-    /// Whether a link is up here and carries data.
+    /// Whether the port has a link that is Active.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.state == "Active"
     }
 
-    /// Whether there is a link here at all.
+    /// Whether the port has a link at all.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.physical_state == "LinkUp"
@@ -48,7 +48,7 @@ impl LinkLine {
 ///
 /// # Errors
 ///
-/// When a line has another form.
+/// When a line does not have this form.
 pub fn parse(output: &str) -> Result<Vec<LinkLine>, Error> {
     output
         .lines()
@@ -62,12 +62,13 @@ pub fn parse(output: &str) -> Result<Vec<LinkLine>, Error> {
         .collect()
 }
 
-/// `0x… "name" lid port[  ] ==( 4X 25.78125 Gbps Active/  LinkUp)==>  0x… lid port[  ] "name" (…)`.
+/// Parses a line: `0x… "name" lid port[ ] ==( 4X 25.78125 Gbps Active/ LinkUp)==> 0x… lid port[ ]
+/// "name" (…)`.
 fn parse_line(line: &str) -> Option<LinkLine> {
     let (near, rest) = line.split_once("==(")?;
     let (link, far) = rest.split_once(")==>")?;
     let guid = super::hex(near.split_whitespace().next()?)?;
-    // Names may hold any character, quotes included; nothing after the last one does.
+    // Names may contain any character, quotes included; the text after the last quote has none.
     let (lid, port) = lid_and_port(&near[near.rfind('"')? + 1..])?;
     let (state, physical_state) = link.rsplit_once('/')?;
     let state = state.split_whitespace().last()?.to_owned();
@@ -92,7 +93,7 @@ fn parse_line(line: &str) -> Option<LinkLine> {
     })
 }
 
-/// `   5    1[  ] …`.
+/// Parses a LID and a port number: ` 5 1[ ] …`.
 fn lid_and_port(text: &str) -> Option<(u16, u8)> {
     let (numbers, _) = text.split_once('[')?;
     let mut numbers = numbers.split_whitespace();

@@ -1,10 +1,11 @@
-//! `ibroute`: the linear forwarding table of a switch.
+//! Parses the output of `ibroute`: the linear forwarding table of a switch.
 
 use std::collections::BTreeMap;
 
 use crate::error::Error;
 
-/// Reads the output of `ibroute LID`: output port by LID, entries that drop left out.
+/// Reads the output of `ibroute LID`: the output port of each LID. Entries that drop packets are
+/// left out.
 ///
 /// # Errors
 ///
@@ -24,7 +25,7 @@ pub fn parse(output: &str) -> Result<BTreeMap<u16, u8>, Error> {
     Ok(output.lines().filter_map(entry).collect())
 }
 
-/// `0x0003 001 : (Channel Adapter portguid 0x…: 'Hca1')`.
+/// Parses an entry: `0x0003 001 : (Channel Adapter portguid 0x…: 'Hca1')`.
 fn entry(line: &str) -> Option<(u16, u8)> {
     let (numbers, _) = line.split_once(" : ")?;
     let (lid, port) = numbers.trim().split_once(' ')?;

@@ -1,15 +1,15 @@
-//! `ibtracert`: the route between two LIDs, hop by hop.
+//! Parses the output of `ibtracert`: the route between two LIDs, hop by hop.
 
 use crate::error::Error;
 
-/// One hop: out of a port of the node before, into a port of the next.
+/// One hop: out of a port of one node and into a port of the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hop {
-    /// Port the packet leaves the previous node by.
+    /// The port by which the packet leaves the previous node.
     pub out_port: u8,
-    /// GUID of the next node: node GUID of a switch, port GUID of a CA.
+    /// The GUID of the next node: the node GUID of a switch, or the port GUID of a CA.
     pub guid: u64,
-    /// Port it enters the next node by.
+    /// The port by which it enters the next node.
     pub in_port: u8,
 }
 
@@ -33,7 +33,7 @@ pub fn parse(output: &str) -> Result<Vec<Hop>, Error> {
         .collect()
 }
 
-/// `[5] -> switch port {0x0000000000200000}[5] lid 2-2 "Switch1"`.
+/// Parses a hop: `[5] -> switch port {0x0000000000200000}[5] lid 2-2 "Switch1"`.
 fn hop(line: &str) -> Option<Hop> {
     let (out_port, rest) = line.strip_prefix('[')?.split_once(']')?;
     let (guid, rest) = rest.split_once('{')?.1.split_once('}')?;

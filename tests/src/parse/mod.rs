@@ -1,6 +1,6 @@
 //! Parsers of the foreign programs' output.
 //!
-//! They share no code with rsm, so that their results are independent evidence.
+//! The parsers share no code with rsm, so that their results are independent evidence.
 
 pub mod ibdmchk;
 pub mod iblinkinfo;
@@ -10,7 +10,7 @@ pub mod pkeys;
 pub mod saquery;
 pub mod sminfo;
 
-/// A number in hexadecimal, with or without `0x`.
+/// Parses a hexadecimal number, with or without `0x`.
 fn hex(text: &str) -> Option<u64> {
     let text = text.trim();
     u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()

@@ -1,8 +1,8 @@
-//! `smpquery pkeys`: the P_Keys of a port.
+//! Parses the output of `smpquery pkeys`: the P_Keys of a port.
 
 use crate::error::Error;
 
-/// Reads the output of `smpquery pkeys`: the keys by index, up to the last one.
+/// Reads the output of `smpquery pkeys`: the keys by index, up to the last nonzero one.
 ///
 /// # Errors
 ///

@@ -1,15 +1,15 @@
-//! `saquery`: records of the SA, each a heading and its fields.
+//! Parses the output of `saquery`: SA records, each a heading and its fields.
 
 use std::collections::BTreeMap;
 
 use crate::error::Error;
 
-/// A record, as printed.
+/// A record as printed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Record {
-    /// Fields by their names as printed.
+    /// The fields by their printed names.
     fields: BTreeMap<String, String>,
-    /// Rows of two numbers: the entries of a forwarding table, drops included.
+    /// Rows of two numbers: the entries of a forwarding table, including those that drop packets.
     pub entries: BTreeMap<u16, u16>,
     /// Rows of many numbers: the keys of a P_KeyTable.
     pub keys: Vec<u16>,
@@ -20,7 +20,7 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// When there is none of this name.
+    /// When no field has this name.
     pub fn text(&self, name: &str) -> Result<&str, Error> {
         self.fields
             .get(name)
@@ -32,7 +32,7 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// When there is none of this name, or it is no number.
+    /// When no field has this name, or it is no number.
     pub fn number(&self, name: &str) -> Result<u64, Error> {
         let text = self.text(name)?;
         number(text).ok_or_else(|| unexpected(format!("{name} is {text}")))
@@ -57,7 +57,7 @@ fn unexpected(detail: String) -> Error {
 ///
 /// # Errors
 ///
-/// When it prints a refusal.
+/// When saquery prints a refusal.
 pub fn parse(output: &str) -> Result<Vec<Record>, Error> {
     let mut records: Vec<Record> = Vec::new();
     for line in output.lines() {
@@ -84,14 +84,14 @@ pub fn parse(output: &str) -> Result<Vec<Record>, Error> {
         match row.as_deref() {
             Some(&[lid, port]) => drop(record.entries.insert(lid, port)),
             Some(keys) => record.keys.extend(keys),
-            // Headings of tables, and names of bits.
+            // The line is the heading of a table or the name of a bit.
             None => {}
         }
     }
     Ok(records)
 }
 
-/// `NodeDescription.........leaf-01`, `Lid:.............................1`.
+/// Parses a field: `NodeDescription.........leaf-01`, `Lid:.............................1`.
 fn field(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let (name, rest) = line.split_once("..")?;

@@ -1,17 +1,17 @@
-//! `sminfo`: the master of the subnet.
+//! Parses the output of `sminfo`: the master of the subnet.
 
 use crate::error::Error;
 
 /// An answer to SMInfo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SmInfo {
-    /// LID the subnet manager answered from.
+    /// The LID from which the subnet manager answered.
     pub lid: u16,
-    /// Port GUID of the subnet manager.
+    /// The port GUID of the subnet manager.
     pub guid: u64,
-    /// Its priority, 0 to 15.
+    /// The priority, 0 to 15.
     pub priority: u8,
-    /// Its state: 0 not active, 1 discovering, 2 standby, 3 master.
+    /// The state: 0 not active, 1 discovering, 2 standby, 3 master (IBA 14.2.5.13).
     pub state: u8,
 }
 
@@ -33,7 +33,8 @@ pub fn parse(output: &str) -> Result<SmInfo, Error> {
     })
 }
 
-/// `sminfo: sm lid 2 sm guid 0x100001, activity count 5 priority 0 state 3 SMINFO_MASTER`.
+/// Parses the line `sminfo: sm lid 2 sm guid 0x100001, activity count 5 priority 0 state 3
+/// SMINFO_MASTER`.
 fn parse_line(line: &str) -> Option<SmInfo> {
     let after = |key: &str| {
         let rest = line.split_once(key)?.1.trim_start();

@@ -1,8 +1,8 @@
 //! The foreign programs of the tests, and the handling of missing ones.
 //!
-//! `build.rs` sets the cfg `peers` when all of them are there, and every peer test carries
-//! `#[cfg_attr(not(peers), ignore = "…")]`, so that a machine with nothing but Rust counts them as
-//! ignored. With `RSM_REQUIRE_PEERS=1` they run regardless and a missing program is a failure.
+//! `build.rs` sets the cfg `peers` when all of them are installed, and every peer test carries
+//! `#[cfg_attr(not(peers), ignore = "…")]`, so that a machine with only Rust counts them as
+//! ignored. With `RSM_REQUIRE_PEERS=1` they run regardless, and a missing program is a failure.
 
 mod packages;
 
@@ -14,7 +14,7 @@ use packages::{PROGRAMS, find_program};
 /// The environment variable that turns a missing peer into a failure.
 pub const REQUIRE_PEERS: &str = "RSM_REQUIRE_PEERS";
 
-/// Whether `program` can be driven here.
+/// Whether `program` is installed.
 ///
 /// # Panics
 ///
@@ -31,10 +31,10 @@ pub fn require_peer(program: &str) -> bool {
     ))
 }
 
-/// The Python that Debian's packages of modules are for; another one may come first in `PATH`.
+/// The Python interpreter for which Debian packages modules; another one may come first in `PATH`.
 pub const PYTHON: &str = "/usr/bin/python3";
 
-/// Whether [`PYTHON`] has `module`, which `package` of Debian brings.
+/// Whether [`PYTHON`] has `module`, which Debian's package `package` provides.
 ///
 /// # Panics
 ///
@@ -58,18 +58,19 @@ fn missing(message: &str) -> bool {
         std::env::var_os(REQUIRE_PEERS).is_none_or(|value| value != "1"),
         "{message}"
     );
-    // Write past the capture of the test harness: a skipped test has to be visible.
+    // The message bypasses the output capture of the test harness, because a skipped test has to be
+    // visible.
     let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("skipped: {message}\n"));
     false
 }
 
-/// Whether all of `programs` can be driven here; see [`require_peer`].
+/// Whether all of `programs` are installed; see [`require_peer`].
 #[must_use]
 pub fn require_peers(programs: &[&str]) -> bool {
     programs.iter().all(|program| require_peer(program))
 }
 
-/// Full path of `program` (the diagnostics live in `/usr/sbin`, which need not be in `PATH`).
+/// The full path of `program` (the diagnostics live in `/usr/sbin`, which need not be in `PATH`).
 #[must_use]
 pub fn program_path(program: &str) -> PathBuf {
     find_program(program).unwrap_or_else(|| PathBuf::from(program))

@@ -1,6 +1,6 @@
-// Shared by the library and by build.rs, hence a file without a module header of its own.
+// This file is shared by the library and by build.rs, and therefore has no module header.
 
-/// Every foreign program the tests drive, with the Debian package that ships it.
+/// All foreign programs that the tests drive, each with the Debian package that contains it.
 pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("ibsim", "ibsim-utils"),
     ("ibsim-run", "ibsim-utils"),
@@ -24,11 +24,11 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("strace", "strace"),
 ];
 
-/// Directories searched besides `PATH`: Debian keeps most of these programs where an unprivileged
-/// `PATH` does not look.
+/// Directories that are searched besides `PATH`: Debian keeps most of these programs in directories
+/// that are not in an unprivileged `PATH`.
 const SYSTEM_DIRECTORIES: &[&str] = &["/usr/sbin", "/sbin", "/usr/bin"];
 
-/// The path of `program`, if it is installed.
+/// The path of `program`; `None` if it is not installed.
 pub(crate) fn find_program(program: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

@@ -1,4 +1,4 @@
-//! The diagnostics' view of a subnet after bring-up by any subnet manager.
+//! The state of a subnet as diagnostics see it after bring-up by any subnet manager.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,27 +9,28 @@ use crate::ibsim::{Ibsim, SimNode, read_nodes};
 use crate::parse::{ibdmchk, iblinkinfo};
 use crate::process::Invocation;
 
-/// Port states of a subnet as iblinkinfo sees them.
+/// The port states of a subnet as iblinkinfo reports them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortStates {
-    /// Ports with a link up and Active, those of CAs and of switches (port 0 not counted).
+    /// The number of ports of CAs and switches (without port 0) whose link is up and Active.
     pub active: u64,
-    /// Ports with a link up in another state, each as printed; those with a loop-back plug left
-    /// out.
+    /// The ports whose link is up in another state, as printed; ports with a loop-back plug are
+    /// left out.
     pub not_active: Vec<String>,
-    /// Ports with a loop-back plug, cabled to themselves, by node GUID and port, and not Active.
+    /// The ports, by node GUID and port number, whose loop-back plug is not Active.
     pub idle_plugs: BTreeSet<(u64, u8)>,
-    /// Links: pairs of ports with a cable between them.
+    /// The number of links: pairs of ports with a cable between them.
     pub links: u64,
-    /// Base LIDs by end port: port GUID of a CA, node GUID of a switch. 0 before it has one.
+    /// The base LID of each end port (port GUID of a CA, node GUID of a switch); 0 before it has
+    /// one.
     pub lids: BTreeMap<u64, u16>,
 }
 
-/// Asks iblinkinfo, attached to `host`, for the state of every port it reaches.
+/// Runs iblinkinfo, attached to `host`, for the state of every port that it reaches.
 ///
 /// # Errors
 ///
-/// When it fails or prints another form.
+/// When iblinkinfo fails or prints another form.
 pub fn check_states(ibsim: &Ibsim, host: &str) -> Result<PortStates, Error> {
     let finished = ibsim.diagnose(host, "iblinkinfo", &["--line"])?.success()?;
     let lines = iblinkinfo::parse(&finished.stdout)?;
@@ -64,11 +65,11 @@ pub fn check_states(ibsim: &Ibsim, host: &str) -> Result<PortStates, Error> {
     Ok(states)
 }
 
-/// Asks ibnetdiscover, attached to `host`, for every node it reaches.
+/// Runs ibnetdiscover, attached to `host`, for every node that it reaches.
 ///
 /// # Errors
 ///
-/// When it fails.
+/// When ibnetdiscover fails.
 pub fn discovered_nodes(ibsim: &Ibsim, host: &str) -> Result<Vec<SimNode>, Error> {
     let finished = ibsim.diagnose(host, "ibnetdiscover", &[])?.success()?;
     Ok(read_nodes(&finished.stdout))
@@ -78,7 +79,7 @@ pub fn discovered_nodes(ibsim: &Ibsim, host: &str) -> Result<Vec<SimNode>, Error
 ///
 /// # Errors
 ///
-/// When it stops before a verdict.
+/// When ibdmchk stops before a verdict.
 pub fn check_dumps(directory: &Path) -> Result<ibdmchk::Verdict, Error> {
     const CHECK_LIMIT: Duration = Duration::from_secs(300);
     // ibdmchk needs a file of multicast tables, which may be empty.

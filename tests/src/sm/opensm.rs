@@ -1,4 +1,4 @@
-//! OpenSM.
+//! OpenSM as a client of the simulator.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,10 +9,11 @@ use crate::ibsim::Ibsim;
 use crate::process::{Finished, Invocation, Running};
 use crate::tap::Tap;
 
-/// OpenSM's log line after a successful sweep.
+/// The line that OpenSM logs after a successful sweep.
 const SUBNET_UP: &str = "SUBNET UP";
 
-/// `opensm -o`: configure the subnet once, then exit. Its dumps go to the working directory.
+/// Prepares `opensm -o`, which configures the subnet once and exits. The dumps go to the working
+/// directory.
 ///
 /// # Errors
 ///
@@ -30,7 +31,7 @@ fn invocation(ibsim: &Ibsim, tap: Option<&Tap>, host: &str) -> Result<Invocation
     )?))
 }
 
-/// Its files go to its working directory.
+/// Directs OpenSM's files to its working directory.
 fn with_files(opensm: Invocation) -> Invocation {
     let directory = opensm.directory().to_owned();
     opensm
@@ -54,7 +55,7 @@ impl OpenSm {
     ///
     /// # Errors
     ///
-    /// When it cannot be started, ends, or `limit` passes first.
+    /// When OpenSM cannot be started, ends, or `limit` passes first.
     pub fn start(
         ibsim: &Ibsim,
         tap: Option<&Tap>,
@@ -70,12 +71,12 @@ impl OpenSm {
         )
     }
 
-    /// Starts the client `opensm`, and waits until it logs that it entered `state`, such as
+    /// Starts the client `opensm`, and waits until it logs that it has entered `state`, such as
     /// `STANDBY`.
     ///
     /// # Errors
     ///
-    /// As [`OpenSm::start`].
+    /// The errors of [`OpenSm::start`].
     pub fn enter(
         opensm: Invocation,
         arguments: &[&str],
@@ -94,11 +95,11 @@ impl OpenSm {
         }
     }
 
-    /// As [`OpenSm::start`], with the client `opensm`.
+    /// Starts OpenSM as [`OpenSm::start`] does, from the client `opensm`.
     ///
     /// # Errors
     ///
-    /// As [`OpenSm::start`].
+    /// The errors of [`OpenSm::start`].
     pub fn run(opensm: Invocation, arguments: &[&str], limit: Duration) -> Result<Self, Error> {
         let mut opensm = Self::spawn(opensm, arguments)?;
         if opensm.wait_subnet_up(1, limit) {
@@ -108,7 +109,7 @@ impl OpenSm {
     }
 
     fn spawn(opensm: Invocation, arguments: &[&str]) -> Result<Self, Error> {
-        // `-d 2` flushes every line of the log at once.
+        // `-d 2` makes OpenSM flush every line of the log at once.
         let invocation = with_files(opensm).args(["-d", "2"]).args(arguments);
         let directory = invocation.directory().to_owned();
         Ok(Self {
@@ -131,7 +132,8 @@ impl OpenSm {
         }
     }
 
-    /// Waits until the log has reported `times` times that the subnet is up.
+    /// Waits until the log has reported `times` times that the subnet is up; returns whether it
+    /// has.
     pub fn wait_subnet_up(&mut self, times: usize, limit: Duration) -> bool {
         wait_for(limit, || {
             let up = self.sweeps() >= times;
@@ -140,13 +142,13 @@ impl OpenSm {
         .unwrap_or(false)
     }
 
-    /// How many sweeps ended well so far.
+    /// The number of successful sweeps so far.
     #[must_use]
     pub fn sweeps(&self) -> usize {
         self.log().matches(SUBNET_UP).count()
     }
 
-    /// Its log so far.
+    /// The log of OpenSM so far.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read(&self.log)
@@ -154,23 +156,23 @@ impl OpenSm {
             .unwrap_or_default()
     }
 
-    /// Makes it sweep the whole subnet again (SIGHUP).
+    /// Makes OpenSM sweep the whole subnet again (SIGHUP).
     pub fn hang_up(&self) {
         self.process.hang_up();
     }
 
-    /// The process.
+    /// The process of OpenSM.
     pub fn process(&mut self) -> &mut Running {
         &mut self.process
     }
 
-    /// Its working directory, with its dumps.
+    /// The working directory of OpenSM, with its dumps.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Kills it.
+    /// Kills OpenSM.
     ///
     /// # Errors
     ///
@@ -179,7 +181,7 @@ impl OpenSm {
         self.process.kill()
     }
 
-    /// Ends it.
+    /// Ends OpenSM.
     ///
     /// # Errors
     ///

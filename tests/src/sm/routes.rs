@@ -10,13 +10,13 @@ use crate::ibsim::Ibsim;
 /// The routes of one of OpenSM's engines.
 #[derive(Debug)]
 pub struct ForeignRoutes {
-    /// The engine of these tables: a fallback where the requested engine gave up.
+    /// The engine of these tables: a fallback if the requested engine gave up.
     pub engine: String,
-    /// Its forwarding tables, in the form of `opensm-lfts.dump`.
+    /// The forwarding tables, in the form of `opensm-lfts.dump`.
     pub dump: Vec<u8>,
-    /// From the start of routing until the tables go to the sender, by its log.
+    /// The time from the start of routing until the tables go to the sender, according to the log.
     pub route: Duration,
-    /// The whole process.
+    /// The time of the whole process.
     pub wall: Duration,
 }
 
@@ -24,7 +24,7 @@ pub struct ForeignRoutes {
 ///
 /// # Errors
 ///
-/// When it cannot be run, does not bring the subnet up within `limit`, or leaves no tables.
+/// When OpenSM cannot be run, does not bring the subnet up within `limit`, or leaves no tables.
 pub fn opensm_routes(
     ibsim: &Ibsim,
     host: &str,
@@ -34,12 +34,12 @@ pub fn opensm_routes(
     let opensm = opensm_once(ibsim, None, host)?;
     let directory = opensm.directory().to_owned();
     let file = |name: &str| directory.join(name);
-    // Only routing logs more than usual: 0x04 logs its begin, 0x02 its end.
+    // Only routing logs more than usual: level 0x04 logs its beginning, 0x02 its end.
     let module_levels = file("log-levels");
     write(&module_levels, "osm_ucast_mgr.c 0x47\n")?;
     let settings = format!("per_module_logging_file {}\n", module_levels.display());
     write(&file("opensm.conf"), &settings)?;
-    // 0x43: errors, information and the routing dumps.
+    // Level 0x43 logs errors, information and the routing dumps.
     let finished = opensm
         .arg("-F")
         .arg(file("opensm.conf"))
@@ -73,7 +73,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// The first engine that succeeded, and the time it took, with engines that gave up before.
+/// The first engine that succeeded, and the routing time, including engines that gave up before.
 fn routing(log: &str) -> Option<(String, Duration)> {
     let begin = log
         .lines()
@@ -93,7 +93,8 @@ fn routing(log: &str) -> Option<(String, Duration)> {
     Some((engine.to_owned(), end - begin))
 }
 
-/// The time at the beginning of a line such as `Nov 21 21:10:59 525961 [64C656C0] 0x04 -> …`.
+/// Parses the time at the beginning of a line such as `Nov 21 21:10:59 525961 [64C656C0] 0x04 ->
+/// …`.
 fn time_of_day(line: &str) -> Option<Duration> {
     let mut words = line.split_whitespace().skip(2);
     let clock = words.next()?;

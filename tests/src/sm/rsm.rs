@@ -1,4 +1,4 @@
-//! rsm itself.
+//! rsm as a client of the simulator.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::process::{Finished, Invocation, Running};
 use crate::tap::Tap;
 use crate::{binaries, process};
 
-/// The interval of history queries while waiting for a resident rsm: each starts an rsmctl, which
-/// competes with rsm for the processors.
+/// The interval of history queries while waiting for a resident rsm: each query starts an rsmctl,
+/// which competes with rsm for the processors.
 const HISTORY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// `rsm --fabric umad --once --format json` with its state in the folder `state`.
+/// Prepares `rsm --fabric umad --once --format json` with its state in the folder `state`.
 ///
 /// # Errors
 ///
@@ -44,11 +44,11 @@ fn invocation(ibsim: &Ibsim, tap: Option<&Tap>, host: &str) -> Result<Invocation
 pub struct OnceReport(Value);
 
 impl OnceReport {
-    /// Reads the report of an ended run, with any exit status.
+    /// Reads the report of a run that has ended, with any exit status.
     ///
     /// # Errors
     ///
-    /// When it printed no JSON.
+    /// When the run printed no JSON.
     pub fn of(finished: &Finished) -> Result<Self, Error> {
         serde_json::from_str(finished.stdout.trim())
             .map(Self)
@@ -58,11 +58,11 @@ impl OnceReport {
             })
     }
 
-    /// A number by its JSON pointer, such as `/smps/set`.
+    /// The number at a JSON pointer, such as `/smps/set`.
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When the report has no such number.
     pub fn number(&self, pointer: &str) -> Result<f64, Error> {
         self.0
             .pointer(pointer)
@@ -70,11 +70,11 @@ impl OnceReport {
             .ok_or_else(|| self.missing(pointer))
     }
 
-    /// A count by its JSON pointer, such as `/switches`.
+    /// The count at a JSON pointer, such as `/switches`.
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When the report has no such count.
     pub fn count(&self, pointer: &str) -> Result<u64, Error> {
         self.0
             .pointer(pointer)
@@ -82,11 +82,11 @@ impl OnceReport {
             .ok_or_else(|| self.missing(pointer))
     }
 
-    /// A text by its JSON pointer, such as `/engine/name`.
+    /// The text at a JSON pointer, such as `/engine/name`.
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When the report has no such text.
     pub fn text(&self, pointer: &str) -> Result<&str, Error> {
         self.0
             .pointer(pointer)
@@ -94,7 +94,7 @@ impl OnceReport {
             .ok_or_else(|| self.missing(pointer))
     }
 
-    /// Gets and Sets sent, retries included.
+    /// The number of Gets and Sets sent, retries included.
     ///
     /// # Errors
     ///
@@ -115,8 +115,8 @@ impl OnceReport {
             .ok_or_else(|| self.missing("/findings"))
     }
 
-    /// The findings beyond the known habits of ibsim, which does not keep some fields of PortInfo
-    /// in any run.
+    /// The findings, except those that ibsim's known habits cause in every run: it does not keep
+    /// some fields of PortInfo.
     ///
     /// # Errors
     ///
@@ -140,18 +140,18 @@ impl OnceReport {
 pub struct Rsm {
     process: Running,
     state: PathBuf,
-    /// When it was started, in milliseconds since the Unix epoch: the history on disk has the
-    /// convergences of earlier runs, too.
+    /// The time of the start, in milliseconds since the Unix epoch: the history on disk also has
+    /// the convergences of earlier runs.
     started_unix_ms: u64,
     dumps: PathBuf,
 }
 
 impl Rsm {
-    /// As [`Rsm::start_with`], without more arguments.
+    /// Starts rsm as [`Rsm::start_with`] does, without further arguments.
     ///
     /// # Errors
     ///
-    /// When it cannot be started, ends, or `limit` passes first.
+    /// When rsm cannot be started, ends, or `limit` passes first.
     pub fn start(
         ibsim: &Ibsim,
         tap: Option<&Tap>,
@@ -162,12 +162,12 @@ impl Rsm {
         Self::start_with(ibsim, tap, host, state, &[], limit)
     }
 
-    /// Starts rsm with its state in `state` (kept from run to run by the caller) and waits until
-    /// its history names a convergence.
+    /// Starts rsm with its state in `state` (which the caller keeps from run to run), and waits
+    /// until its history has a convergence.
     ///
     /// # Errors
     ///
-    /// When it cannot be started, ends, or `limit` passes first.
+    /// When rsm cannot be started, ends, or `limit` passes first.
     pub fn start_with(
         ibsim: &Ibsim,
         tap: Option<&Tap>,
@@ -179,12 +179,12 @@ impl Rsm {
         Self::spawn_with(ibsim, tap, host, state, arguments)?.converged(limit)
     }
 
-    /// As [`Rsm::start_with`], with the client `rsm`: a program that runs rsm, without arguments.
-    /// It writes no dumps.
+    /// Starts rsm as [`Rsm::start_with`] does, from the client `rsm`: a program that runs rsm,
+    /// without arguments. It writes no dumps.
     ///
     /// # Errors
     ///
-    /// As [`Rsm::start_with`].
+    /// The errors of [`Rsm::start_with`].
     pub fn run(
         rsm: Invocation,
         state: &Path,
@@ -195,7 +195,7 @@ impl Rsm {
         Self::spawn_as(rsm, state, arguments)?.converged(limit)
     }
 
-    /// This rsm, once its history names a convergence.
+    /// Waits until the history of this rsm has a convergence.
     fn converged(mut self, limit: Duration) -> Result<Self, Error> {
         let converged = wait_for_every(HISTORY_INTERVAL, limit, || {
             let up = self.history().is_ok_and(|history| !history.is_empty());
@@ -220,7 +220,7 @@ impl Rsm {
     ///
     /// # Errors
     ///
-    /// When it cannot be started.
+    /// When rsm cannot be started.
     pub fn spawn(
         ibsim: &Ibsim,
         tap: Option<&Tap>,
@@ -259,13 +259,13 @@ impl Rsm {
         })
     }
 
-    /// Its dumps.
+    /// The directory of rsm's dumps.
     #[must_use]
     pub fn dumps(&self) -> &Path {
         &self.dumps
     }
 
-    /// The process.
+    /// The process of rsm.
     #[must_use]
     pub fn process(&mut self) -> &mut Running {
         &mut self.process
@@ -275,7 +275,7 @@ impl Rsm {
     ///
     /// # Errors
     ///
-    /// When it fails or prints no JSON.
+    /// When rsmctl fails or prints no JSON.
     pub fn ask(&self, arguments: &[&str]) -> Result<Value, Error> {
         const ANSWER_LIMIT: Duration = Duration::from_secs(30);
         let directory =
@@ -298,11 +298,11 @@ impl Rsm {
         })
     }
 
-    /// `rsmctl history`: one entry per convergence of this run, newest last.
+    /// The entries of `rsmctl history` for this run: one per convergence, the newest last.
     ///
     /// # Errors
     ///
-    /// As [`Rsm::ask`].
+    /// The errors of [`Rsm::ask`].
     pub fn history(&self) -> Result<Vec<Value>, Error> {
         match self.ask(&["history"])? {
             Value::Array(mut entries) => {
@@ -320,7 +320,7 @@ impl Rsm {
         }
     }
 
-    /// Waits until the history has `entries` convergences; false when `limit` passes first.
+    /// Waits until the history has `entries` convergences; returns false when `limit` passes first.
     ///
     /// # Errors
     ///
@@ -341,7 +341,7 @@ impl Rsm {
         Ok(outcome.is_some())
     }
 
-    /// Kills it, as a crash would.
+    /// Kills rsm, as a crash would.
     ///
     /// # Errors
     ///
@@ -350,7 +350,7 @@ impl Rsm {
         self.process.kill()
     }
 
-    /// Ends it with SIGTERM.
+    /// Ends rsm with SIGTERM.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! ibdmchk on tables that no subnet manager has written.
+//! Runs ibdmchk on tables that no subnet manager has written.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,8 @@ use crate::parse::ibdmchk;
 ///
 /// # Errors
 ///
-/// When it stops before a verdict, as it does at a missing path, or the files cannot be written.
+/// When ibdmchk stops before a verdict, as it does at a missing path, or the files cannot be
+/// written.
 pub fn check_tables(
     netlist: &Netlist,
     topology: &Topology,

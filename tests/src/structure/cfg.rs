@@ -1,9 +1,9 @@
-//! Attributes that leave code to tests.
+//! Attributes that restrict code to tests.
 
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, Lit, Meta, Token};
 
-/// Value of a condition in a build without `cfg(test)`: other conditions may hold or not.
+/// The value of a condition in a build without `cfg(test)`; other conditions may hold or not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Value {
     No,
@@ -11,7 +11,7 @@ enum Value {
     Yes,
 }
 
-/// Whether only tests compile what has these attributes: its `cfg` cannot hold without `test`.
+/// Whether only tests compile an item with these attributes: its `cfg` cannot hold without `test`.
 pub(super) fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")
@@ -22,7 +22,7 @@ pub(super) fn is_test_only(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// The path in `#[path = "…"]`.
+/// The path in `#[path = "…"]`, if there is one.
 pub(super) fn path_of(attributes: &[Attribute]) -> Option<String> {
     attributes
         .iter()

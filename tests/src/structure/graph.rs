@@ -10,23 +10,24 @@ use super::references::References;
 use super::scope::{Place, Scopes};
 use super::source::Source;
 
-/// The name of the crate's root as a module: definitions in `lib.rs` or `main.rs` themselves.
+/// The name of the crate's root as a module: the definitions in `lib.rs` or `main.rs` themselves.
 const ROOT: &str = "crate";
 
-/// Which top-level module of a crate names definitions of which other one.
+/// The dependencies between a crate's top-level modules: which one names definitions of which
+/// other.
 pub struct ModuleGraph {
     modules: BTreeSet<String>,
     edges: BTreeMap<(String, String), Edge>,
 }
 
-/// One module names definitions of another one.
+/// A dependency: one module names definitions of another.
 #[derive(Debug, Default)]
 pub struct Edge {
-    /// The names, by path from the crate's root, each with the modules that name it.
+    /// The names, by path from the crate's root, each with the modules that use it.
     pub names: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Modules each of which depends on each other one, by way of the others.
+/// A set of modules each of which depends on every other, directly or indirectly.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Cycle {
     /// The modules, sorted.
@@ -54,7 +55,7 @@ impl ModuleGraph {
         };
         for (module, references) in references.iter().enumerate() {
             for import in references.imports.iter().chain(&references.inner_imports) {
-                // The root's re-exports are the crate's border.
+                // The root's re-exports are the crate's public interface.
                 if module == 0 && import.public {
                     continue;
                 }
@@ -81,13 +82,13 @@ impl ModuleGraph {
         &self.modules
     }
 
-    /// The edges by (naming, defining) module.
+    /// The edges, keyed by (using module, defining module).
     #[must_use]
     pub fn edges(&self) -> &BTreeMap<(String, String), Edge> {
         &self.edges
     }
 
-    /// All cycles, sorted; none for a graph with an order.
+    /// All cycles, sorted; empty if the graph is acyclic.
     #[must_use]
     pub fn cycles(&self) -> Vec<Cycle> {
         let mut graph = DiGraph::<&str, ()>::new();
@@ -121,8 +122,8 @@ impl ModuleGraph {
         cycles
     }
 
-    /// A shortest way from one module to another along the edges, both included; `None` where the
-    /// one does not depend on the other.
+    /// A shortest path from one module to another along the edges, both included; `None` if the
+    /// first does not depend on the second.
     #[must_use]
     pub fn way(&self, from: &str, to: &str) -> Option<Vec<String>> {
         let mut ways = vec![vec![from.to_owned()]];
@@ -143,7 +144,7 @@ impl ModuleGraph {
         None
     }
 
-    /// The edges within a cycle, with the names behind each.
+    /// The edges within a cycle, with the names behind each, for display.
     #[must_use]
     pub fn explain<'a>(&'a self, cycle: &'a Cycle) -> impl fmt::Display + 'a {
         Explained { graph: self, cycle }
@@ -154,7 +155,7 @@ impl ModuleGraph {
         let from = top(source, module);
         for place in places {
             let (Place::Module(to) | Place::Item(to, _)) = place;
-            // A module of the root is not the root.
+            // A module that the root declares is not the root.
             let target = top(source, to);
             if target == from || (matches!(place, Place::Module(_)) && to == 0) {
                 continue;
@@ -176,7 +177,7 @@ impl ModuleGraph {
     }
 }
 
-/// The top-level module of a module.
+/// The top-level module that contains a module.
 fn top(source: &Source, module: usize) -> String {
     source.modules[module]
         .path

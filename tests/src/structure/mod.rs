@@ -23,8 +23,8 @@
 //! * Methods called on a value are not seen: a caller names the value's type somewhere, or gets it
 //!   from a module that does.
 //!
-//! `cargo run -p rsm-tests --bin structure` prints all of it; `tests/tests/system/structure.rs` asks
-//! that no module graph has a cycle.
+//! `cargo run -p rsm-tests --bin structure` prints all of it; `tests/tests/system/structure.rs`
+//! requires that no module graph has a cycle.
 
 mod cfg;
 mod graph;
@@ -45,7 +45,7 @@ pub use workspace::{Package, Target, Workspace};
 
 use std::path::PathBuf;
 
-/// A source or manifest that cannot be analysed.
+/// The reason why a source or manifest cannot be analysed.
 #[derive(Debug, thiserror::Error)]
 pub enum StructureError {
     /// A file could not be read.
@@ -53,20 +53,20 @@ pub enum StructureError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A source is not Rust, as far as the parser knows it.
+    /// A source is not Rust that the parser knows.
     #[error("cannot parse {}, line {line}: {reason}", path.display())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// Line of the error, from 1.
+        /// The line of the error, from 1.
         line: usize,
         /// The parser's message.
         reason: String,
     },
-    /// The file of a `mod name;` is neither `name.rs` nor `name/mod.rs`.
+    /// The module of a `mod name;` is neither in `name.rs` nor in `name/mod.rs`.
     #[error("{}: the file of module `{module}` is missing", declared.display())]
     MissingModule {
         /// The file with the declaration.
@@ -74,12 +74,12 @@ pub enum StructureError {
         /// The module's name.
         module: String,
     },
-    /// A manifest lacks what an analysis needs, or is no TOML.
+    /// A manifest lacks what an analysis needs, or is not TOML.
     #[error("{}: {reason}", path.display())]
     Manifest {
         /// The manifest.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault of the manifest.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The paths that a module's code names.
+//! The paths that a module's code uses.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
@@ -10,14 +10,14 @@ use syn::{
 use super::cfg::is_test_only;
 use super::source::attributes;
 
-/// What the items of one module name and import.
+/// The names that the items of one module use and import.
 #[derive(Default)]
 pub(super) struct References {
     /// Paths in code, in the tokens of macros and in attributes.
     pub(super) paths: Vec<Vec<String>>,
-    /// Declarations in the module itself.
+    /// `use` declarations in the module itself.
     pub(super) imports: Vec<Import>,
-    /// Declarations in bodies of functions.
+    /// `use` declarations in bodies of functions.
     pub(super) inner_imports: Vec<Import>,
     /// Names of macros that are called without a path.
     pub(super) macro_calls: Vec<String>,
@@ -27,15 +27,15 @@ pub(super) struct References {
 #[derive(Clone)]
 pub(super) struct Import {
     pub(super) path: Vec<String>,
-    /// The name that it brings in; `None` for `*`, and for `as _`.
+    /// The name that the import brings in; `None` for `*`, and for `as _`.
     pub(super) name: Option<String>,
     pub(super) glob: bool,
-    /// The declaration is `pub`, to whatever extent.
+    /// Whether the declaration is `pub`, to whatever extent.
     pub(super) public: bool,
 }
 
 impl References {
-    /// Collects what these items name.
+    /// Collects the names that these items use.
     pub(super) fn of(items: &[Item]) -> Self {
         let mut collector = Collector {
             found: Self::default(),
@@ -51,7 +51,7 @@ impl References {
 /// The visitor behind [`References::of`].
 struct Collector {
     found: References,
-    /// Bodies around the present place.
+    /// The number of function bodies around the current position.
     depth: usize,
 }
 
@@ -140,7 +140,7 @@ impl<'ast> Visit<'ast> for Collector {
         }
     }
 
-    /// `pub(in path)` names an ancestor, which is no dependency.
+    /// Skips `pub(in path)`, which names an ancestor and is no dependency.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 
     fn visit_attribute(&mut self, attribute: &'ast Attribute) {
@@ -157,7 +157,8 @@ impl<'ast> Visit<'ast> for Collector {
 
     fn visit_item_macro(&mut self, item: &'ast ItemMacro) {
         if item.ident.is_some() {
-            // Names of a definition belong to the place of the call, but for those of its crate.
+            // Names in a macro's definition belong to the place of the call, except those that
+            // begin with `$crate`.
             self.scan(&item.mac.tokens, Relative::Ignored);
         } else {
             visit::visit_item_macro(self, item);
@@ -187,7 +188,7 @@ impl<'ast> Visit<'ast> for Collector {
     }
 }
 
-/// What becomes of paths in tokens that do not begin with `crate`.
+/// The treatment of paths in tokens that do not begin with `crate`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Relative {
     Followed,
@@ -225,7 +226,7 @@ impl Collector {
         }
     }
 
-    /// Collects the paths in strings of an attribute, as in `#[serde(with = "crate::hex")]`.
+    /// Collects the paths in strings of an attribute, such as `#[serde(with = "crate::hex")]`.
     fn scan_strings(&mut self, tokens: &TokenStream) {
         for tree in tokens.clone() {
             match tree {
@@ -245,13 +246,13 @@ impl Collector {
     }
 }
 
-/// Whether the tokens at `at` and behind it are `::`.
+/// Whether the tokens at `at` and after it are `::`.
 fn is_path_separator(trees: &[TokenTree], at: usize) -> bool {
     let is_colon = |tree: Option<&TokenTree>| matches!(tree, Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
     is_colon(trees.get(at)) && is_colon(trees.get(at.wrapping_add(1)))
 }
 
-/// The leaves of a `use` tree behind `prefix`.
+/// Collects the leaves of a `use` tree below `prefix`.
 fn flatten(tree: &UseTree, prefix: &mut Vec<String>, leaves: &mut Vec<Import>) {
     let mut leaf = |last: Option<String>, name: Option<String>, glob: bool| {
         let path = prefix.iter().cloned().chain(last).collect();

@@ -1,4 +1,4 @@
-//! Names in modules, and where paths lead.
+//! Resolves names in modules to the places where paths lead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use syn::Item;
 use super::references::{Import, References};
 use super::source::Source;
 
-/// Where a path leads within its crate.
+/// The target of a path within its crate.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Place {
     /// A module, by its index.
@@ -16,7 +16,7 @@ pub(super) enum Place {
     Item(usize, String),
 }
 
-/// What a name of a module stands for.
+/// The meaning of a name in a module.
 enum Binding {
     Module(usize),
     Item,
@@ -27,17 +27,17 @@ enum Binding {
 pub(super) struct Scopes<'a> {
     source: &'a Source,
     names: Vec<BTreeMap<String, Vec<Binding>>>,
-    /// Paths of glob imports by module.
+    /// The paths of glob imports, by module.
     globs: Vec<Vec<Vec<String>>>,
-    /// Modules with a `macro_rules!` of this name.
+    /// The modules that have a `macro_rules!` with this name.
     macros: BTreeMap<String, BTreeSet<usize>>,
 }
 
-/// Imports and globs that are being followed, so that a circle of re-exports ends.
+/// The imports and globs that are being followed, so that cyclic re-exports end.
 type Followed = BTreeSet<(usize, String, usize)>;
 
 impl<'a> Scopes<'a> {
-    /// Collects the names of all modules; `references` are by module.
+    /// Collects the names of all modules; `references` are indexed by module.
     pub(super) fn new(source: &'a Source, references: &[References]) -> Self {
         let mut scopes = Self {
             source,
@@ -65,8 +65,8 @@ impl<'a> Scopes<'a> {
             for import in &references.imports {
                 bind(&mut names, &mut globs, import);
             }
-            // A declaration in a function holds there alone; where the module has the name too,
-            // the module's stands.
+            // A declaration in a function holds only there; if the module has the name too, the
+            // module's wins.
             for import in &references.inner_imports {
                 if import
                     .name
@@ -82,13 +82,13 @@ impl<'a> Scopes<'a> {
         scopes
     }
 
-    /// The places that a path in `module` leads to: several where a name is both a module and a
+    /// The places to which a path in `module` leads: several if a name is both a module and a
     /// function or type, none outside the crate.
     pub(super) fn resolve(&self, module: usize, path: &[String]) -> BTreeSet<Place> {
         self.follow(module, path, &mut Followed::new())
     }
 
-    /// The modules that define a macro called by its bare name and not bound in `module`.
+    /// The modules that define a macro which is called by its bare name and not bound in `module`.
     pub(super) fn textual_macro(&self, module: usize, name: &str) -> BTreeSet<Place> {
         if !self.resolve(module, &[name.to_owned()]).is_empty() {
             return BTreeSet::new();
@@ -121,7 +121,7 @@ impl<'a> Scopes<'a> {
         places
     }
 
-    /// Goes on by one segment of a path from all places.
+    /// Follows one more segment of a path from all places.
     fn step(
         &self,
         from: &BTreeSet<Place>,
@@ -133,13 +133,13 @@ impl<'a> Scopes<'a> {
         let mut reached = BTreeSet::new();
         for place in from {
             let Place::Module(module) = place else {
-                // A variant or an associated item: the type decides.
+                // The segment is a variant or an associated item: the type decides.
                 reached.insert(place.clone());
                 continue;
             };
             let found = self.lookup(*module, name, followed);
             if found.is_empty() && anchored {
-                // Made by a macro, or imported from another crate: the module has it.
+                // The name is made by a macro, or imported from another crate: the module has it.
                 if !self.is_foreign(*module, name) {
                     reached.insert(Place::Item(*module, name.to_owned()));
                 }
@@ -153,12 +153,12 @@ impl<'a> Scopes<'a> {
         reached
     }
 
-    /// Whether a module has a name from another crate.
+    /// Whether a module imports a name from another crate.
     fn is_foreign(&self, module: usize, name: &str) -> bool {
         self.names[module].contains_key(name)
     }
 
-    /// The places of a name in a module, re-exports followed.
+    /// The places of a name in a module, with re-exports followed.
     fn lookup(&self, module: usize, name: &str, followed: &mut Followed) -> BTreeSet<Place> {
         let mut places = BTreeSet::new();
         let bindings = self.names[module].get(name).map_or(&[][..], Vec::as_slice);
@@ -218,7 +218,7 @@ fn bind(names: &mut BTreeMap<String, Vec<Binding>>, globs: &mut Vec<Vec<String>>
     }
 }
 
-/// The name that an item defines.
+/// The name that an item defines, if it defines one.
 fn defined(item: &Item) -> Option<String> {
     let ident = match item {
         Item::Const(item) => &item.ident,

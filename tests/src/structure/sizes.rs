@@ -1,4 +1,4 @@
-//! Sizes of a crate: lines, functions, structs, and types spread over files.
+//! Measures a crate: lines, functions, structs, and types spread over files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,16 +13,16 @@ use super::StructureError;
 use super::cfg::is_test_only;
 use super::source::{Source, attributes};
 
-/// Lines above which a function is reported.
+/// The number of lines above which a function is reported.
 pub const LONG_FUNCTION: usize = 80;
 
-/// Named fields above which a struct is reported.
+/// The number of named fields above which a struct is reported.
 pub const WIDE_STRUCT: usize = 25;
 
-/// Files with inherent methods above which a type is reported.
+/// The number of files with inherent methods above which a type is reported.
 pub const MANY_FILES: usize = 6;
 
-/// Lines of files: all of them, comments and empty lines included.
+/// The number of lines of files, comments and empty lines included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
     /// Lines that a build without tests compiles.
@@ -34,44 +34,44 @@ pub struct Lines {
 /// A function, from its signature to its closing brace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongFunction {
-    /// Its name.
+    /// The name of the function.
     pub name: String,
-    /// Its file.
+    /// The file of the function.
     pub file: PathBuf,
-    /// Line of its signature, from 1.
+    /// The line of the signature, from 1.
     pub line: usize,
-    /// Its number of lines.
+    /// The number of lines.
     pub lines: usize,
 }
 
 /// A struct with its number of named fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WideStruct {
-    /// Its name.
+    /// The name of the struct.
     pub name: String,
-    /// Its file.
+    /// The file of the struct.
     pub file: PathBuf,
-    /// Its named fields.
+    /// The number of named fields.
     pub fields: usize,
 }
 
 /// A type with inherent methods in several files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpreadType {
-    /// Its name.
+    /// The name of the type.
     pub name: String,
-    /// Files with an `impl` of it without a trait.
+    /// The number of files with an inherent `impl` of the type.
     pub files: usize,
-    /// Methods and associated functions in these.
+    /// The number of methods and associated functions in these.
     pub methods: usize,
 }
 
-/// Sizes of one crate; production code alone, but for [`Lines::test`].
+/// The sizes of one crate. All but [`Lines::test`] cover production code only.
 #[derive(Clone, Debug, Default)]
 pub struct Sizes {
-    /// Lines of the files that its root declares.
+    /// The lines of the files that the crate's root declares.
     pub lines: Lines,
-    /// Its longest function.
+    /// The longest function of the crate.
     pub longest: Option<LongFunction>,
     /// Functions with more than [`LONG_FUNCTION`] lines, longest first.
     pub long_functions: Vec<LongFunction>,
@@ -82,7 +82,7 @@ pub struct Sizes {
 }
 
 impl Lines {
-    /// Counts the lines of all Rust files below `directory` as tests; none where there is no such
+    /// Counts the lines of all Rust files below `directory` as tests; zero if there is no such
     /// directory.
     ///
     /// # Errors
@@ -158,14 +158,14 @@ impl Sizes {
     }
 }
 
-/// Inherent impls of a type.
+/// The inherent impls of a type.
 #[derive(Default)]
 struct Impls {
     files: BTreeSet<PathBuf>,
     methods: usize,
 }
 
-/// Types of a crate by name: those of two modules with one name count as one.
+/// The types of a crate by name: types of one name in two modules count as one.
 type Types = BTreeMap<String, Impls>;
 
 fn spread(types: Types) -> Vec<SpreadType> {
@@ -182,13 +182,13 @@ fn spread(types: Types) -> Vec<SpreadType> {
     spread
 }
 
-/// The visitor of one module.
+/// The visitor that measures one module.
 struct Measure<'a> {
     file: &'a Path,
     sizes: &'a mut Sizes,
     functions: &'a mut Vec<LongFunction>,
     types: &'a mut Types,
-    /// Lines of what only tests compile within items of others.
+    /// Counts the lines of items that only tests compile within other items.
     inner_tests: &'a mut usize,
 }
 

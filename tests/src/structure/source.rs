@@ -1,4 +1,4 @@
-//! The modules of one crate, parsed.
+//! Parses the modules of one crate.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,25 +10,25 @@ use syn::{Item, ItemMod};
 use super::StructureError;
 use super::cfg::{is_test_only, path_of};
 
-/// A crate: its modules, without those that only tests compile.
+/// A crate: its modules, except those that only tests compile.
 pub struct Source {
-    /// The crate's root first, each module after its parent.
+    /// The modules: the crate's root first, and each module after its parent.
     pub(super) modules: Vec<Module>,
-    /// All files, those of tests too.
+    /// All files, including those of tests.
     pub(super) files: Vec<File>,
 }
 
 /// A module of a crate.
 pub(super) struct Module {
-    /// Names from the crate's root; empty for the root.
+    /// The names from the crate's root to the module; empty for the root.
     pub(super) path: Vec<String>,
-    /// Index of the module that declares it; the root's is its own.
+    /// The index of the module that declares this one; the root's is its own.
     pub(super) parent: usize,
-    /// Modules that it declares.
+    /// The modules that this one declares.
     pub(super) children: BTreeMap<String, usize>,
-    /// Its items, without modules and without items of tests.
+    /// The module's items, except modules and items of tests.
     pub(super) items: Vec<Item>,
-    /// Index of its file in [`Source::files`].
+    /// The index of the module's file in [`Source::files`].
     pub(super) file: usize,
 }
 
@@ -36,24 +36,24 @@ pub(super) struct Module {
 pub(super) struct File {
     pub(super) path: PathBuf,
     pub(super) lines: usize,
-    /// Lines that only tests compile.
+    /// The number of lines that only tests compile.
     pub(super) test_lines: usize,
 }
 
-/// The place in which a module's items are found.
+/// The place where a module's items are found.
 struct Place<'a> {
     module: usize,
     file: &'a Path,
-    /// Directory of the files of its child modules.
+    /// The directory of the files of its child modules.
     directory: &'a Path,
 }
 
 impl Source {
-    /// Parses a crate from the file of its root, and all files that this declares.
+    /// Parses a crate from the file of its root, and all files that the root declares.
     ///
     /// # Errors
     ///
-    /// A file is missing, unreadable or no Rust.
+    /// A file is missing, unreadable or not Rust.
     pub fn load(root: &Path) -> Result<Self, StructureError> {
         let text = read(root)?;
         let directory = root.parent().unwrap_or(root);
@@ -64,7 +64,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// As [`Self::load`].
+    /// The errors of [`Self::load`].
     pub(super) fn from_text(
         text: &str,
         root: &Path,
@@ -118,7 +118,7 @@ impl Source {
         self.take_items(parsed.items, &place)
     }
 
-    /// Sorts a module's items: child modules, items of tests, and the rest.
+    /// Sorts a module's items into child modules, items of tests, and the rest.
     fn take_items(&mut self, items: Vec<Item>, place: &Place<'_>) -> Result<(), StructureError> {
         for item in items {
             if is_test_only(attributes(&item)) {
@@ -156,7 +156,7 @@ impl Source {
         self.read_file(module, &text, &file, &directory)
     }
 
-    /// Counts the lines of an item that only tests compile, and those of its files.
+    /// Counts the lines of an item that only tests compile, including the lines of its files.
     fn take_test(&mut self, item: Item, place: &Place<'_>) -> Result<(), StructureError> {
         let span = item.span();
         let lines = span.end().line + 1 - span.start().line;

@@ -1,4 +1,4 @@
-//! Each kind of edge on a crate of a few lines, and sizes of one.
+//! Tests each kind of edge on a crate of a few lines, and the sizes of a crate.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,10 +22,10 @@ fn edges(text: &str) -> Vec<String> {
     graph.edges().iter().map(line).collect()
 }
 
-/// The one edge from `a` to `b` by `b::B`.
+/// The one edge from `a` to `b`, through `b::B`.
 const A_TO_B: [&str; 1] = ["a -> b: b::B"];
 
-/// A crate whose module `a` has this content, beside `b` with the type `B`.
+/// The edges of a crate whose module `a` has this content, beside `b` with the type `B`.
 fn with_b(a: &str) -> Vec<String> {
     edges(&format!(
         "mod a {{ {a} }} mod b {{ pub struct B; impl B {{ pub fn new() {{}} }} }}"
@@ -246,7 +246,7 @@ fn long_functions_and_wide_structs_are_found() {
     assert_eq!(wide, [("Wide", 26)]);
 }
 
-/// Files in a fresh directory, by path and text.
+/// Writes files to a new directory, by path and text.
 fn directory(files: &[(&str, &str)]) -> TempDir {
     let directory = TempDir::new().unwrap();
     for (path, text) in files {

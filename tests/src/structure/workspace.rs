@@ -1,4 +1,4 @@
-//! The packages of the workspace, from their manifests.
+//! Reads the packages of the workspace from their manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,20 +19,21 @@ pub struct Workspace {
 /// A package of the workspace.
 #[derive(Debug)]
 pub struct Package {
-    /// Its directory, from the workspace's root.
+    /// The directory of the package, relative to the workspace's root.
     pub directory: PathBuf,
-    /// Its library and its programs.
+    /// The library and the programs of the package.
     pub targets: Vec<Target>,
-    /// Packages of the workspace that it depends on, without those of its tests and its build.
+    /// The packages of the workspace on which it depends, except for dependencies of its tests and
+    /// its build.
     pub dependencies: BTreeSet<String>,
 }
 
 /// A crate of a package.
 #[derive(Debug)]
 pub struct Target {
-    /// The package's name for its library, the program's name otherwise.
+    /// The package's name for a library, the program's name otherwise.
     pub name: String,
-    /// The file of its root.
+    /// The file of the crate's root.
     pub root: PathBuf,
 }
 
@@ -62,8 +63,8 @@ impl Workspace {
         Ok(Self { packages })
     }
 
-    /// Draws the dependencies between packages, by their directories: each package below those
-    /// that it depends on, with the dependencies that do not follow from others.
+    /// Draws the dependencies between packages, by their directories: each package below those on
+    /// which it depends, with the dependencies that do not follow from others.
     #[must_use]
     pub fn diagram(&self) -> String {
         let place = |name: &str| {
@@ -86,13 +87,13 @@ impl Workspace {
                 [] => place(name),
                 _ => format!("{:width$} ─▶ {}", place(name), direct.join(", ")),
             };
-            // Writing to a string does not fail.
+            // Writing to a String cannot fail.
             let _ = writeln!(diagram, "{line}");
         }
         diagram
     }
 
-    /// Steps of the longest way down to a package without dependencies.
+    /// The number of steps on the longest path down to a package without dependencies.
     fn height(&self, name: &str) -> usize {
         let dependencies = self.packages.get(name).map(|package| &package.dependencies);
         let below = dependencies
@@ -102,7 +103,7 @@ impl Workspace {
         below.max().unwrap_or(0)
     }
 
-    /// The dependencies of a package that no other one of them has.
+    /// The dependencies of a package that none of its other dependencies has.
     fn essential(&self, name: &str) -> Vec<&str> {
         let Some(package) = self.packages.get(name) else {
             return Vec::new();
@@ -116,7 +117,7 @@ impl Workspace {
         direct.filter(|name| !implied.contains(name)).collect()
     }
 
-    /// All packages below a package.
+    /// All packages on which a package depends, directly or indirectly.
     fn reachable(&self, name: &str) -> BTreeSet<&str> {
         let mut found = BTreeSet::new();
         let dependencies = self.packages.get(name).map(|package| &package.dependencies);
@@ -129,7 +130,7 @@ impl Workspace {
 }
 
 impl Package {
-    /// Reads the package in `directory`, and its name.
+    /// Reads the package in `directory`; returns its name with it.
     fn load(root: &Path, directory: &Path) -> Result<(String, Self), StructureError> {
         let path = root.join(directory).join("Cargo.toml");
         let manifest = read(&path)?;
@@ -154,7 +155,8 @@ impl Package {
     }
 }
 
-/// The library and the programs of a package, where Cargo finds them or the manifest names them.
+/// The library and the programs of a package, where Cargo finds them by default or the manifest
+/// names them.
 fn targets(
     directory: &Path,
     package: &str,

@@ -1,10 +1,10 @@
-//! A tap between ibsim and its clients: sees every MAD, both ways, with its time.
+//! A tap between ibsim and its clients, which records every MAD in both directions with its time.
 //!
 //! Clients are started with the tap's socket name in place of the simulator's. The tap relays the
 //! control messages and, for each client, the packets; both sides keep their own client numbers, so
-//! no message is rewritten. It works the same for any subnet manager, so the counts and times of
-//! two of them are comparable. It costs one more hop per packet: benches take whole-process times
-//! without it.
+//! no message is rewritten. The tap works equally for any subnet manager, so that counts and times
+//! of two of them are comparable. It costs one more hop per packet: benches measure whole-process
+//! times without it.
 
 mod packet;
 mod reaction;
@@ -24,10 +24,11 @@ use crate::error::Error;
 use crate::ibsim::Ibsim;
 use relay::{Relay, Shared};
 
-/// Called for every packet, on the thread that relays it, before it goes on its way.
+/// A function that is called for every packet, on the thread that relays it, before the packet is
+/// forwarded.
 pub type Hook = Box<dyn FnMut(&Packet) + Send>;
 
-/// A running tap. Dropping it cuts its clients off.
+/// A running tap. Dropping it disconnects its clients.
 pub struct Tap {
     shared: Arc<Shared>,
     relay: Option<Relay>,
@@ -38,7 +39,7 @@ impl Tap {
     ///
     /// # Errors
     ///
-    /// When its sockets cannot be made.
+    /// When the sockets cannot be made.
     pub fn open(ibsim: &Ibsim) -> Result<Self, Error> {
         let shared = Arc::new(Shared::new(ibsim.socket_name()));
         let relay = Relay::start(&shared)?;
@@ -48,36 +49,36 @@ impl Tap {
         })
     }
 
-    /// Base name of the sockets for clients: see [`Ibsim::client_through`].
+    /// The base name of the sockets for clients; see [`Ibsim::client_through`].
     #[must_use]
     pub fn socket_name(&self) -> &str {
         self.shared.socket_name()
     }
 
-    /// Every packet seen so far, in the order of relaying.
+    /// All packets so far, in the order in which they were relayed.
     #[must_use]
     pub fn packets(&self) -> Vec<Packet> {
         self.shared.packets().clone()
     }
 
-    /// Forgets the packets seen so far.
+    /// Forgets all packets recorded so far.
     pub fn clear(&self) {
         self.shared.packets().clear();
     }
 
-    /// Counts of the requests seen so far.
+    /// The counts of the requests recorded so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.shared.packets().iter().collect()
     }
 
-    /// Calls `hook` for every packet from now on.
+    /// Calls `hook` for every further packet.
     pub fn on_packet(&self, hook: impl FnMut(&Packet) + Send + 'static) {
         self.shared.set_hook(Some(Box::new(hook)));
     }
 
-    /// Waits until a packet has been seen and none has followed for `quiet`; false when `limit`
-    /// passes first.
+    /// Waits until a packet has been recorded and no other has followed for `quiet`; returns false
+    /// when `limit` passes first.
     #[must_use]
     pub fn wait_quiet(&self, quiet: Duration, limit: Duration) -> bool {
         wait_for(limit, || {
@@ -87,7 +88,8 @@ impl Tap {
         .is_some()
     }
 
-    /// Waits until a packet that `matches` has been seen; false when `limit` passes first.
+    /// Waits until a packet that `matches` has been recorded; returns false when `limit` passes
+    /// first.
     #[must_use]
     pub fn wait_packet(&self, limit: Duration, matches: impl Fn(&Packet) -> bool) -> bool {
         let mut seen = 0;

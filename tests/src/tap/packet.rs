@@ -1,14 +1,15 @@
-//! One MAD as it passed the tap.
+//! A MAD that passed the tap.
 
 use std::time::Duration;
 
-/// Size of the frame ibsim exchanges with its clients: addresses, status and length, then the MAD.
+/// The size of the frame that ibsim exchanges with its clients: addresses, status and length, then
+/// the MAD.
 pub(super) const FRAME_LEN: usize = 288;
 
-/// Where the MAD starts in a frame.
+/// The offset of the MAD in a frame.
 const MAD_OFFSET: usize = 32;
 
-/// Where the status starts in a frame (big-endian, 110 for a MAD that was lost).
+/// The offset of the status in a frame (big-endian; 110 for a MAD that was lost).
 const STATUS_OFFSET: usize = 16;
 
 /// Management methods (IBA 13.4.5).
@@ -44,7 +45,7 @@ pub mod attribute {
     /// SMInfo.
     pub const SM_INFO: u16 = 0x20;
 
-    /// Name of an attribute for reports.
+    /// The name of an attribute for reports.
     #[must_use]
     pub fn name(id: u16) -> String {
         match id {
@@ -68,20 +69,20 @@ pub mod attribute {
 /// The direction of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// From a client into the fabric.
+    /// The packet goes from a client into the fabric.
     IntoFabric,
-    /// From the fabric to a client.
+    /// The packet goes from the fabric to a client.
     ToClient,
 }
 
-/// A packet seen by the tap.
+/// A packet that the tap has recorded.
 #[derive(Clone)]
 pub struct Packet {
-    /// When, since the tap was opened.
+    /// The time since the tap was opened.
     pub at: Duration,
-    /// Process id of the client.
+    /// The process ID of the client.
     pub client: u32,
-    /// Its direction.
+    /// The direction of the packet.
     pub direction: Direction,
     frame: [u8; FRAME_LEN],
 }
@@ -109,25 +110,25 @@ impl Packet {
         u16::from_be_bytes([self.mad()[offset], self.mad()[offset + 1]])
     }
 
-    /// Management class: 0x01 LID routed, 0x81 directed route, others are not SMPs.
+    /// The management class: 0x01 LID routed, 0x81 directed route; others are not SMPs.
     #[must_use]
     pub fn class(&self) -> u8 {
         self.mad()[1]
     }
 
-    /// Method; see [`method`].
+    /// The method; see [`method`].
     #[must_use]
     pub fn method(&self) -> u8 {
         self.mad()[3]
     }
 
-    /// Attribute; see [`attribute`].
+    /// The attribute; see [`attribute`].
     #[must_use]
     pub fn attribute(&self) -> u16 {
         self.mad_u16(16)
     }
 
-    /// Attribute modifier.
+    /// The attribute modifier.
     #[must_use]
     pub fn modifier(&self) -> u32 {
         u32::from(self.mad_u16(20)) << 16 | u32::from(self.mad_u16(22))
@@ -165,27 +166,28 @@ impl Packet {
         self.direction == Direction::ToClient && self.is_smp() && self.method() == method::TRAP
     }
 
-    /// Whether ibsim reports to the sender that the MAD was lost.
+    /// Whether ibsim reports with this packet that a MAD was lost.
     #[must_use]
     pub fn is_loss(&self) -> bool {
         self.direction == Direction::ToClient
             && self.frame[STATUS_OFFSET..STATUS_OFFSET + 4] != [0; 4]
     }
 
-    /// LID the packet was addressed to; 0xffff for a directed route.
+    /// The LID to which the packet was addressed; 0xffff for a directed route.
     #[must_use]
     pub fn destination_lid(&self) -> u16 {
-        // A 16-bit value in network order at the start of a 32-bit field in host order.
+        // A 16-bit value in network order is at the start of a 32-bit field in host order.
         u16::from_be_bytes([self.frame[0], self.frame[1]])
     }
 
-    /// Exit ports of a directed route, from the client's node on; empty for the node itself.
+    /// The exit ports of a directed route, starting at the client's node; empty for the node
+    /// itself.
     #[must_use]
     pub fn directed_path(&self) -> &[u8] {
         if !self.is_directed() {
             return &[];
         }
-        // Initial path: 64 bytes at 128, entry 0 unused (IBA 14.2.1.2).
+        // The initial path is 64 bytes at offset 128, with entry 0 unused (IBA 14.2.1.2).
         let hops = usize::from(self.mad()[7]).min(63);
         &self.mad()[129..129 + hops]
     }

@@ -1,4 +1,4 @@
-//! How a subnet manager reacted to a change: from the first trap on.
+//! Measures the reaction of a subnet manager to a change, from the first trap on.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use super::tally::Tally;
 /// The reaction to a trap.
 #[derive(Debug, Clone)]
 pub struct Reaction {
-    /// From the first trap delivered to the last LFT block sent.
+    /// The time from the delivery of the first trap to the sending of the last LFT block.
     pub to_last_lft_block: Duration,
-    /// From the first trap delivered to the last Set sent.
+    /// The time from the delivery of the first trap to the sending of the last Set.
     pub to_last_set: Duration,
-    /// Requests sent after the first trap.
+    /// The requests sent after the first trap.
     pub requests: Tally,
 }
 
 impl Reaction {
-    /// The reaction in `packets`, which begin before the change and end when all is quiet again;
-    /// none when no trap was delivered or no LFT block followed one.
+    /// The reaction in `packets`, which must begin before the change and end when the wire is quiet
+    /// again; `None` if no trap was delivered or no LFT block followed one.
     #[must_use]
     pub fn of(packets: &[Packet]) -> Option<Self> {
         let first = packets.iter().position(Packet::is_trap)?;

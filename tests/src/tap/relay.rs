@@ -1,4 +1,4 @@
-//! The sockets of the tap and the threads that move frames between them.
+//! The sockets of the tap, and the threads that move frames between them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,24 +16,25 @@ use super::packet::{Direction, FRAME_LEN, Packet};
 use crate::clock::{Stopwatch, wait_for};
 use crate::error::Error;
 
-/// Size of a control message: magic, client, type and length (32 bits each), 64 bytes of data.
+/// The size of a control message: magic, client, type and length (32 bits each), and 64 bytes of
+/// data.
 const CONTROL_LEN: usize = 80;
-/// Where the type of a control message is, in host byte order.
+/// The range of the type in a control message, in host byte order.
 const CONTROL_TYPE: std::ops::Range<usize> = 8..12;
-/// Where the data of a control message starts: of a connection request the client's process id,
-/// of its answer the number ibsim gave it.
+/// The start of the data in a control message: the client's process ID in a connection request, the
+/// number that ibsim assigned in the answer.
 const CONTROL_ID: std::ops::Range<usize> = 16..20;
-/// Type of a refusal.
+/// The type of a refusal.
 const CONTROL_ERROR: u32 = 0;
-/// Type of a request to connect.
+/// The type of a request to connect.
 const CONTROL_CONNECT: u32 = 1;
-/// Type of a request to disconnect.
+/// The type of a request to disconnect.
 const CONTROL_DISCONNECT: u32 = 2;
 
-/// How often a blocked thread checks for the end of the tap.
+/// The interval at which a blocked thread checks whether the tap has ended.
 const WAKE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long an address may stay taken after its socket was closed.
+/// The maximum time for which an address may stay in use after its socket was closed.
 const BIND_LIMIT: Duration = Duration::from_secs(10);
 
 /// The state that the threads of a tap share.
@@ -47,7 +48,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// State of a tap on the simulator with this socket name.
+    /// Creates the state of a tap on the simulator with this socket name.
     pub(super) fn new(upstream_name: &str) -> Self {
         Self {
             upstream_name: upstream_name.to_owned(),
@@ -131,7 +132,7 @@ impl Drop for Relay {
     }
 }
 
-/// Relays control messages one at a time and keeps the connections they make.
+/// Relays control messages one at a time, and keeps the connections that they open.
 struct ControlLoop {
     shared: Arc<Shared>,
     clients: UnixDatagram,
@@ -147,7 +148,7 @@ impl ControlLoop {
             let Ok((CONTROL_LEN, client)) = self.clients.recv_from(&mut message) else {
                 continue;
             };
-            // A client that gets no answer waits for ever; one that is refused ends and says so.
+            // A client that gets no answer waits forever; one that is refused ends with a message.
             if self.relay(&mut message).is_err() {
                 message[CONTROL_TYPE].copy_from_slice(&CONTROL_ERROR.to_ne_bytes());
             }
@@ -159,7 +160,8 @@ impl ControlLoop {
         let kind = read_u32(message, CONTROL_TYPE);
         let id = read_u32(message, CONTROL_ID);
         let number = read_u32(message, 4..8);
-        // Bind before the request goes out: ibsim connects to it while handling the request.
+        // The socket is bound before the request goes out, because ibsim connects to it while
+        // handling the request.
         let upstream = (kind == CONTROL_CONNECT)
             .then(|| bind(&format!("{}:in{id}", self.shared.upstream_name)))
             .transpose()?;
@@ -226,7 +228,7 @@ impl Drop for Connection {
     }
 }
 
-/// Moves frames one way until either side is gone.
+/// Moves frames in one direction until either side has gone.
 fn pump(
     shared: &Shared,
     client: u32,
@@ -245,13 +247,14 @@ fn pump(
     let _ = to.shutdown(std::net::Shutdown::Both);
 }
 
-/// An abstract address as ibsim writes it: the terminating zero of the C string is part of it.
+/// An abstract address as ibsim writes it, which includes the terminating zero of the C string.
 fn name(text: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("{text}\0"))
 }
 
-/// Binds a socket to an abstract address. One that has just been closed may still be taken: each
-/// process that another thread starts shares all sockets until it runs its own program.
+/// Binds a socket to an abstract address. The address of a socket that has just been closed may
+/// still be in use: a process that another thread starts shares all sockets until it runs its own
+/// program.
 fn bind(text: &str) -> io::Result<UnixDatagram> {
     let name = name(text)?;
     wait_for(BIND_LIMIT, || match UnixDatagram::bind_addr(&name) {

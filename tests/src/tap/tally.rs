@@ -1,34 +1,34 @@
-//! Requests counted by method and attribute.
+//! Counts requests by method and attribute.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::packet::{Packet, attribute, method};
 
-/// How many Get and Set SMPs were sent, by attribute.
+/// The number of Get and Set SMPs, by method and attribute.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally(BTreeMap<(u8, u16), u64>);
 
 impl Tally {
-    /// All requests.
+    /// The number of all requests.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }
 
-    /// All Gets.
+    /// The number of Gets.
     #[must_use]
     pub fn gets(&self) -> u64 {
         self.of_method(method::GET)
     }
 
-    /// All Sets.
+    /// The number of Sets.
     #[must_use]
     pub fn sets(&self) -> u64 {
         self.of_method(method::SET)
     }
 
-    /// Requests of one method and attribute.
+    /// The number of requests with one method and attribute.
     #[must_use]
     pub fn of(&self, method: u8, attribute: u16) -> u64 {
         self.0

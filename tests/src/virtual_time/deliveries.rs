@@ -2,7 +2,7 @@
 //!
 //! A Set of a forwarding table can only lose packets that pass its switch, to the LIDs whose
 //! entries it changes. If a packet from that switch arrives, all do; if not, this module follows
-//! packets from each switch with hosts. So this is a probe of all pairs at every moment.
+//! packets from each switch with hosts. The result therefore covers all pairs at every moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,22 +11,22 @@ use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo, PortState,
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{SetJournalEntry, Sim};
 
-/// Losses kept as text; further ones only count.
+/// The number of losses kept as text; further ones are only counted.
 const KEPT: usize = 24;
 
-/// Entries in a block of a forwarding table.
+/// The number of entries in a block of a forwarding table.
 const BLOCK: usize = 64;
 
-/// More switches than any path of the fabrics under test has.
+/// A bound above the number of switches on any path of the fabrics under test.
 const HOPS_MAX: usize = 64;
 
 #[derive(Clone)]
 struct Switch {
     entries: Vec<u8>,
     top: u16,
-    /// By port number; port 0 too, whose state does not count.
+    /// The ports by number, including port 0, whose state is ignored.
     ports: Vec<Port>,
-    /// By LID, for a switch with hosts: whether a packet from here arrived at the beginning.
+    /// For each LID, at a switch with hosts: whether a packet from here arrived at the beginning.
     arrives: Vec<bool>,
 }
 
@@ -37,16 +37,16 @@ struct Port {
 }
 
 /// Follows packets through the tables and links of a fabric as Sets change them. It does not notice
-/// links that go down: start anew after that.
+/// links that go down: restart it after that.
 pub struct Deliveries {
     switches: BTreeMap<Guid, Switch>,
     hosts: BTreeMap<(Guid, PortNum), PortState>,
-    /// Switches with hosts.
+    /// The switches with hosts.
     leaves: Vec<Guid>,
     /// The node that holds each LID.
     holders: BTreeMap<Lid, Guid>,
     followed: u64,
-    /// Leaf and LID of lost packets: to hosts, and to switches.
+    /// The (leaf, LID) pairs of lost packets: to hosts, and to switches.
     lost: [BTreeSet<(Guid, Lid)>; 2],
     words: Vec<String>,
 }
@@ -129,6 +129,8 @@ impl Deliveries {
         self.followed
     }
 
+    /// Asserts that no packet between hosts was lost.
+    ///
     /// # Panics
     ///
     /// When a packet from a host to a host was lost that had arrived before.
@@ -137,6 +139,8 @@ impl Deliveries {
         assert_eq!(lost, 0, "packets were lost: {:#?}", self.words);
     }
 
+    /// Asserts that no packet from a host was lost.
+    ///
     /// # Panics
     ///
     /// When a packet from a host, to a host or a switch, was lost that had arrived before.

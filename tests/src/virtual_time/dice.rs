@@ -1,4 +1,4 @@
-//! Random choices from a seed.
+//! Random choices derived from a seed.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use std::time::Duration;
 pub struct Dice(u64);
 
 impl Dice {
-    /// The dice of `seed`.
+    /// The random numbers of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Dice {
         Dice(seed.wrapping_mul(0xA076_1D64_78BD_642F) ^ 0xE703_7ED1_A0B4_28DB)
     }
 
-    /// Any number.
+    /// A random number of 64 bits.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -23,23 +23,23 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// A random number below `bound`, which must not be 0.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.number() % bound as u64) as usize
     }
 
-    /// One of `choices`, which are not empty.
+    /// A random element of `choices`, which must not be empty.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 
-    /// True in one of `n` cases.
+    /// True with probability 1 / `n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// A time between the two, each order of magnitude as likely as another, so that tests try
-    /// races of microseconds as well as pauses of seconds.
+    /// A random time between the two bounds. Each order of magnitude is equally likely, so that
+    /// tests try races of microseconds as well as pauses of seconds.
     pub fn duration(&mut self, from: Duration, to: Duration) -> Duration {
         let (low, high) = (from.as_secs_f64().ln(), to.as_secs_f64().ln());
         let part = self.number() as f64 / u64::MAX as f64;

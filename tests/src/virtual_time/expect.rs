@@ -1,4 +1,4 @@
-//! Assertions on a quiet subnet.
+//! Assertions about a subnet at rest.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,20 +10,20 @@ use rsm_sim::{DropReason, Probe, Sim, SimCounters};
 
 use super::{World, partitions};
 
-/// Violations that a message names.
+/// The maximum number of violations that a message names.
 const SHOWN: usize = 8;
 
-/// The end ports and links manageable from a port, across switches and links that are up.
+/// The end ports and links that are manageable from a port, across switches and links that are up.
 #[derive(Clone, Default, Debug)]
 pub struct Reach {
-    /// End ports: port 0 of switches, cabled ports of others.
+    /// The end ports: port 0 of switches, cabled ports of other nodes.
     pub end_ports: Vec<(Guid, PortNum)>,
-    /// Links, each once.
+    /// The links, each once.
     pub links: Vec<((Guid, PortNum), (Guid, PortNum))>,
 }
 
 impl Reach {
-    /// The part manageable from the port `from`, leaving out the nodes `without`.
+    /// Finds the part manageable from the port `from`, leaving out the nodes `without`.
     ///
     /// # Panics
     ///
@@ -85,7 +85,7 @@ impl Reach {
         reach
     }
 
-    /// Every LID of every end port, with the port that holds it.
+    /// All LIDs of all end ports, each with the port that holds it.
     #[must_use]
     pub fn lids(&self, sim: &Sim) -> Vec<(Lid, (Guid, PortNum))> {
         self.end_ports
@@ -98,7 +98,7 @@ impl Reach {
     }
 }
 
-/// The part manageable from the world's first subnet manager.
+/// The part that is manageable from the world's first subnet manager.
 #[must_use]
 pub fn reach(world: &World, without: &[Guid]) -> Reach {
     let local = world
@@ -108,7 +108,7 @@ pub fn reach(world: &World, without: &[Guid]) -> Reach {
     Reach::of(&world.sim, local, without)
 }
 
-/// Links that are up and not Active at both ends.
+/// The links that are up and not Active at both ends.
 #[must_use]
 pub fn inactive(sim: &Sim, reach: &Reach) -> Vec<String> {
     let mut problems = Vec::new();
@@ -123,10 +123,10 @@ pub fn inactive(sim: &Sim, reach: &Reach) -> Vec<String> {
     problems
 }
 
-/// Pairs whose packets do not arrive, and missing or duplicate LIDs.
+/// The pairs whose packets do not arrive, and missing or duplicate LIDs.
 ///
-/// Packets from one switch's port 0 to another's may be discarded, in `excused` cases: where a
-/// cable is missing, up*/down* paths need not join every two switches, only those with hosts.
+/// In `excused` cases, packets from one switch's port 0 to another's may be discarded: where a
+/// cable is missing, up*/down* paths need not connect all pairs of switches, only those with hosts.
 #[must_use]
 pub fn unreachable(sim: &Sim, reach: &Reach, excused: u64) -> Vec<String> {
     let mut problems = Vec::new();
@@ -172,8 +172,8 @@ pub fn unreachable(sim: &Sim, reach: &Reach, excused: u64) -> Vec<String> {
     problems
 }
 
-/// Every manageable port of the first subnet manager is Active, reaches every other and holds its
-/// P_Keys.
+/// Asserts that every manageable port of the first subnet manager is Active, reaches every other
+/// one and holds its P_Keys.
 ///
 /// # Panics
 ///
@@ -182,7 +182,8 @@ pub fn assert_up(world: &World) {
     assert_up_without(world, &[]);
 }
 
-/// As [`assert_up`], leaving out the nodes `without` and nodes only behind them.
+/// Asserts the same as [`assert_up`], leaving out the nodes `without` and the nodes that can only
+/// be reached through them.
 ///
 /// # Panics
 ///
@@ -207,8 +208,8 @@ pub fn assert_up_without(world: &World, without: &[Guid]) {
     }
 }
 
-/// Whether the port that a finding calls `GUID:PORT` has another MTU or number of lanes than both
-/// ends of its link can have.
+/// Whether the port that a finding calls `GUID:PORT` has an MTU or a width other than the best that
+/// both ends of its link support.
 ///
 /// # Panics
 ///
@@ -229,7 +230,7 @@ pub fn is_link_mismatched(sim: &Sim, subject: &str) -> bool {
     (here.neighbor_mtu().code(), here.operational_vls().code()) != (mtu, lanes)
 }
 
-/// Sets that reached agents, by attribute; attributes without a Set are left out.
+/// The number of Sets that reached agents, by attribute; attributes without a Set are left out.
 #[must_use]
 pub fn sets(counters: &SimCounters) -> BTreeMap<AttrId, u64> {
     counters
@@ -239,7 +240,7 @@ pub fn sets(counters: &SimCounters) -> BTreeMap<AttrId, u64> {
         .collect()
 }
 
-/// The first subnet manager has no finding above severity information.
+/// Asserts that the first subnet manager has no finding above severity information.
 ///
 /// # Panics
 ///

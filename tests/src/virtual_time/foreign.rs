@@ -1,5 +1,5 @@
-//! A foreign subnet manager: manages nothing, answers SMInfo, sends and takes SubnSet(SMInfo). And
-//! forged Sets of a host.
+//! A foreign subnet manager, which manages nothing, answers SMInfo, and sends and accepts
+//! SubnSet(SMInfo); and forged Sets of a host.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use rsm_mad::wire::smp::{Smp, SmpRequest};
 
 use super::world::World;
 
-/// Answers SMInfo, and nothing else.
+/// A subnet manager that answers SMInfo and nothing else.
 #[derive(Clone, Debug)]
 pub struct ForeignManager {
-    /// The GUID it gives as its own.
+    /// The GUID in its answers.
     pub guid: Guid,
-    /// 0 to 15; the higher one has precedence.
+    /// The priority, 0 to 15; the higher one wins.
     pub priority: u8,
     /// The SMState in its answers.
     pub state: SmState,
@@ -25,16 +25,16 @@ pub struct ForeignManager {
     pub sm_key: u64,
     /// Whether it becomes master on HANDOVER; otherwise it refuses.
     pub takes_over: bool,
-    /// Whether its process is stopped: its port shows it (IsSM), and it answers nothing.
+    /// Whether its process is stopped: its port has IsSM set, and it answers nothing.
     pub is_frozen: bool,
-    /// The controls that it received, in order.
+    /// The controls that it has received, in order.
     pub orders: Vec<SmControl>,
     /// The status of the answers to its own controls, in order.
     pub answers: Vec<Status>,
 }
 
 impl ForeignManager {
-    /// One without an SM_Key that takes over on HANDOVER.
+    /// Creates a manager without an SM_Key that takes over on HANDOVER.
     #[must_use]
     pub fn new(guid: Guid, priority: u8, state: SmState) -> ForeignManager {
         ForeignManager {
@@ -49,7 +49,7 @@ impl ForeignManager {
         }
     }
 
-    /// SubnSet(SMInfo) to the manager at `lid`.
+    /// A SubnSet(SMInfo) for the manager at `lid`.
     pub(super) fn order(&self, lid: Lid, control: SmControl) -> Datagram {
         let smp = Smp::lid_routed(&SmpRequest {
             method: Method::SET,
@@ -65,7 +65,7 @@ impl ForeignManager {
         }
     }
 
-    /// The answer to `inbound`, if it has one.
+    /// The answer to `inbound`; `None` if it sends none.
     pub(super) fn answer(&mut self, inbound: &Inbound) -> Option<Datagram> {
         let Inbound::Mad(received) = inbound else {
             return None;
@@ -111,7 +111,7 @@ impl ForeignManager {
 }
 
 impl World {
-    /// Sends a node a SubnSet without an M_Key that is not of a subnet manager, and lets a
+    /// Sends a node a SubnSet without an M_Key that does not come from a subnet manager, and lets a
     /// millisecond pass.
     ///
     /// # Panics

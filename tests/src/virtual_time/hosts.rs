@@ -1,8 +1,8 @@
 //! The SA and hosts that query it, in virtual time.
 //!
-//! The fabric is up and does not change. The SA, behind faults, takes the place of the manager at
-//! its port; programs run at the ports of hosts. Processing takes no time: the SA answers at the
-//! moment of the request, one turn of work at a time.
+//! The fabric is up and does not change. The SA, behind injected faults, takes the place of the
+//! manager at its port; programs run at the ports of hosts. Processing takes no time: the SA
+//! answers at the moment of the request, one unit of work at a time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,16 +29,16 @@ use rsm_sim::{AttachId, Sim};
 
 use super::World;
 
-/// How long a host waits for an answer, as IP over InfiniBand does.
+/// The time for which a host waits for an answer, as IP over InfiniBand does.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Datagrams that an end sends in one turn.
+/// The maximum number of datagrams that an end sends in one turn.
 const AT_ONCE: usize = 64;
 
-/// Steps at one moment after which a run counts as stuck.
+/// The number of steps at one moment after which a run counts as stuck.
 const IDLE_STEPS: usize = 1_000_000;
 
-/// The datagrams of an end on their way to the wire.
+/// The datagrams of an end that are still to be sent.
 #[derive(Debug)]
 struct Way {
     outbox: Mutex<VecDeque<Datagram>>,
@@ -69,9 +69,9 @@ struct End {
     messenger: Messenger,
     sink: SaSink,
     inbox: Arc<Mutex<VecDeque<SaInbound>>>,
-    /// Whether it ignores arriving packets.
+    /// Whether the program ignores arriving packets.
     deaf: bool,
-    /// The number of its requests.
+    /// The number of its last request.
     asked: u64,
 }
 
@@ -92,7 +92,7 @@ impl End {
                 sink = faults.sa_sink(sink);
                 port = Arc::new(faults.sa(port));
             }
-            // A host takes answers of any size up to 256 MiB.
+            // A host accepts answers of any size up to 256 MiB.
             None => config.max_received = 256 << 20,
         }
         End {
@@ -116,7 +116,7 @@ impl End {
         }
     }
 
-    /// Sends pending datagrams. Returns whether it can send more at once.
+    /// Sends pending datagrams. Returns whether it can send more immediately.
     fn transmit(&mut self, sim: &mut Sim, now: Time) -> bool {
         let left = self.messenger.transmit(AT_ONCE, now);
         for datagram in self.way.outbox.lock().drain(..) {
@@ -136,16 +136,16 @@ pub struct Hosts {
     server: End,
     lid: Lid,
     faults: FaultInjector,
-    /// Answers whose records are not yet complete.
+    /// The answers whose records are not yet complete.
     open: VecDeque<SaAnswer>,
     hosts: Vec<End>,
     places: Vec<(Guid, Lid)>,
-    /// The last members that the SA had for a core.
+    /// The multicast groups that the SA last passed to a core.
     groups: Arc<GroupSet>,
 }
 
 impl Hosts {
-    /// The fabric of a world that is up; all hosts but the manager's are hosts here.
+    /// Takes the fabric of a world that is up; all hosts except the manager's become hosts here.
     ///
     /// # Panics
     ///
@@ -186,13 +186,13 @@ impl Hosts {
         }
     }
 
-    /// The members of multicast groups, as the SA last had them for a core to plan for.
+    /// The members of multicast groups that the SA last passed to a core for planning.
     #[must_use]
     pub fn groups(&self) -> &Arc<GroupSet> {
         &self.groups
     }
 
-    /// GUIDs and LIDs of the ports of hosts.
+    /// The GUIDs and LIDs of the hosts' ports.
     #[must_use]
     pub fn places(&self) -> &[(Guid, Lid)] {
         &self.places
@@ -204,7 +204,7 @@ impl Hosts {
         self.now
     }
 
-    /// The SA's transactions under way.
+    /// The state of the SA's transactions.
     #[must_use]
     pub fn stats(&self) -> RmppStats {
         self.server.messenger.stats()
@@ -216,12 +216,12 @@ impl Hosts {
         self.faults.counts()
     }
 
-    /// Makes a host ignore every packet from now on.
+    /// Makes a host ignore all further packets.
     pub fn deafen(&mut self, host: usize) {
         self.hosts[host].deaf = true;
     }
 
-    /// Sends a request of a host; the answer comes by [`Hosts::next`].
+    /// Sends a request of a host; [`Hosts::next`] returns the answer.
     ///
     /// # Panics
     ///
@@ -255,7 +255,8 @@ impl Hosts {
         self.sim.send(self.hosts[host].client, &datagram, self.now);
     }
 
-    /// Runs until a delivery reaches a host, and returns both; `None` when `until` comes first.
+    /// Runs until a delivery reaches a host, and returns both; `None` when the time `until` comes
+    /// first.
     ///
     /// # Panics
     ///
@@ -277,7 +278,7 @@ impl Hosts {
         }
     }
 
-    /// Lets `duration` pass. Passes deliveries to hosts to `each`.
+    /// Lets `duration` pass, and passes deliveries to hosts to `each`.
     pub fn run_for(&mut self, duration: Duration, mut each: impl FnMut(usize, Delivery)) {
         let until = self.now + duration;
         while let Some((host, delivery)) = self.next(until) {
@@ -285,7 +286,7 @@ impl Hosts {
         }
     }
 
-    /// Does the work due now, or lets time pass. Returns whether `until` is still ahead.
+    /// Does the work that is due, or lets time pass. Returns whether `until` is still ahead.
     fn step(&mut self, until: Time) -> bool {
         let mut more = self.serve();
         for host in &mut self.hosts {
@@ -321,12 +322,12 @@ impl Hosts {
         }
     }
 
-    /// A turn of the SA. Returns whether it has more work at once.
+    /// Lets the SA do one unit of work. Returns whether it has more immediately.
     fn serve(&mut self) -> bool {
         let now = self.now;
         self.sa.handle_deadline(now);
         self.server.messenger.handle_deadline(now);
-        // No core plans for groups here, and no store keeps them.
+        // There is no core here that plans for groups, and no store that keeps them.
         if let Some(groups) = self.sa.poll_groups(now) {
             self.groups = groups;
         }

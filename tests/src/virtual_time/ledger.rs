@@ -1,4 +1,4 @@
-//! Counts of requests by node, method and attribute.
+//! Counts requests by node, method and attribute.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,8 @@ use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::smp::Smp;
 use rsm_sim::{AttachId, Sim};
 
-/// Requests of subnet managers, by target node, by the cables at the time of sending. Retries
-/// count.
+/// The requests of subnet managers, by the target node under the cabling at the time of sending.
+/// Retries count.
 #[derive(Clone, Default, Debug)]
 pub struct Ledger {
     counts: BTreeMap<(Guid, Method, AttrId), u64>,
@@ -37,7 +37,7 @@ impl Ledger {
             .or_default() += 1;
     }
 
-    /// Requests with `method`.
+    /// The number of requests with `method`.
     #[must_use]
     pub fn count(&self, method: Method) -> u64 {
         self.counts
@@ -47,7 +47,7 @@ impl Ledger {
             .sum()
     }
 
-    /// Requests with `method` for `attribute` of `node`.
+    /// The number of requests with `method` for `attribute` of `node`.
     #[must_use]
     pub fn of(&self, node: Guid, method: Method, attribute: AttrId) -> u64 {
         self.counts
@@ -56,7 +56,7 @@ impl Ledger {
             .unwrap_or(0)
     }
 
-    /// How many requests with `method` went to each node, by attribute.
+    /// The number of requests with `method`, by node and attribute.
     #[must_use]
     pub fn counts(&self, method: Method) -> BTreeMap<(Guid, AttrId), u64> {
         let counts = self.counts.iter();
@@ -86,7 +86,7 @@ impl Ledger {
     }
 }
 
-/// The end of a path. A path that leads nowhere counts for its last node.
+/// The node at the end of a path. A path that leads nowhere counts for its last node.
 fn end_of(sim: &Sim, from: Guid, path: &DirectedPath) -> Guid {
     let mut node = from;
     for &exit in path.hops() {
@@ -98,7 +98,7 @@ fn end_of(sim: &Sim, from: Guid, path: &DirectedPath) -> Guid {
     node
 }
 
-/// The node with the LID.
+/// The node that holds the LID.
 fn holder(sim: &Sim, lid: Lid) -> Option<Guid> {
     let has = |&(node, port): &(Guid, PortNum)| {
         sim.port_info(node, port)

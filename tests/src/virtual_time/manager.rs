@@ -24,7 +24,7 @@ use rsm_state::{ChangeEffect, Convergence, Role, Snapshot};
 use super::ledger::Ledger;
 use super::world::Settings;
 
-/// The memory of a subnet manager after a restart.
+/// The state that a subnet manager has after a restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Memory {
     /// The last state that its predecessor saved.
@@ -33,32 +33,32 @@ pub enum Memory {
     Lost,
 }
 
-/// What a subnet manager looks at first when its processor lets it go on.
+/// The events that a subnet manager handles first when it gets the processor again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AfterStall {
-    /// The packets that arrived meanwhile.
+    /// The packets that arrived in the meantime.
     PacketsFirst,
-    /// Its deadlines: the thread that reads the socket is as late as the core.
+    /// The deadlines of the manager: the thread that reads the socket is as late as the core.
     DeadlinesFirst,
 }
 
-/// A subnet manager at a port of the fabric. It can be killed and started again.
+/// A subnet manager at a port of the fabric. It can be killed and restarted.
 pub struct Manager {
     pub(super) attach: AttachId,
     config: CoreConfig,
-    /// `None` while it is dead.
+    /// The core; `None` while the manager is dead.
     core: Option<Core>,
     incarnation: u16,
     remembered: SavedCoreState,
-    /// The multicast groups, as the SA beside the core keeps them.
+    /// The multicast groups that the SA beside the core holds.
     groups: Option<Arc<GroupSet>>,
-    /// The alias GUIDs of ports, as the SA keeps them.
+    /// The alias GUIDs of ports that the SA holds.
     guids: Arc<AliasGuids>,
-    /// The inventory of GPU hosts, as the daemon keeps it.
+    /// The inventory of GPU hosts that the daemon holds.
     gpus: Arc<GpuInventory>,
-    /// The plan under computation: its time of completion and its result.
+    /// The plan being computed: its time of completion and its result.
     planning: Option<(Time, Event)>,
-    /// The same of a plan made ahead.
+    /// The plan being prepared in advance: its time of completion and its result.
     preparing: Option<(Time, Event)>,
     snapshot: Option<Arc<Snapshot>>,
     /// The snapshot of the SA beside the core, if a test keeps it.
@@ -68,18 +68,19 @@ pub struct Manager {
     notices: Vec<Notice>,
     declined: Vec<(u64, String)>,
     taken: Vec<(u64, ChangeEffect)>,
-    /// While it is stopped: the packets in its sockets.
+    /// While the manager is stopped: the packets in its sockets.
     paused: Option<VecDeque<Event>>,
     sets: u64,
     gets: u64,
     foreseen: Option<Vec<Foreseen>>,
-    /// Requests to the shared store that the world has not taken.
+    /// Requests to the shared store that the world has not yet handled.
     requests: Vec<EpochRequest>,
-    /// The last saved state, until the world has taken it to the shared store.
+    /// The last saved state, until the world has written it to the shared store.
     unstored: Option<Box<SavedCoreState>>,
     /// All findings of the snapshots since [`Manager::keep_findings`].
     shown: Option<BTreeSet<Finding>>,
-    /// Since when an SA beside the core answers hosts, and from which snapshot it does.
+    /// The time since which an SA beside the core answers hosts, and the snapshot from which it
+    /// does.
     serving: Option<(Time, Arc<Snapshot>)>,
 }
 
@@ -114,8 +115,8 @@ impl Manager {
         }
     }
 
-    /// Starts it at the port `at`, which it knows by its host's driver, after a look at the shared
-    /// store that showed it `stored`.
+    /// Starts the manager at the port `at`, which its host's driver tells it, after it has read
+    /// `stored` from the shared store.
     pub(super) fn start(
         &mut self,
         memory: Memory,
@@ -127,8 +128,8 @@ impl Manager {
             self.remembered = SavedCoreState::default();
         }
         let mut config = self.config.clone();
-        // Like the daemon's random number: an answer to the predecessor must not match a request of
-        // this incarnation.
+        // As with the daemon's random number, an answer to the predecessor must not match a request
+        // of this incarnation.
         config.client.first_generation = self.incarnation.wrapping_mul(0x1357);
         self.incarnation += 1;
         let mut remembered = SavedCoreState {
@@ -166,12 +167,12 @@ impl Manager {
         self.serving = None;
     }
 
-    /// Stops it at once, as SIGSTOP does; arriving packets wait.
+    /// Stops the manager at once, as SIGSTOP does; arriving packets wait.
     pub(super) fn pause(&mut self) {
         self.paused = Some(VecDeque::new());
     }
 
-    /// Lets it go on after `pause`, as the daemon does after SIGCONT.
+    /// Resumes the manager after `pause`, as SIGCONT does.
     pub(super) fn resume(&mut self, pause: Duration, now: Time) {
         let Some(waiting) = self.paused.take() else {
             return;
@@ -182,7 +183,7 @@ impl Manager {
         }
     }
 
-    /// Lets it go on after a stall that is no pause: nothing tells it that it is late.
+    /// Resumes the manager after a stall that it does not notice: nothing tells it that it is late.
     pub(super) fn resume_late(&mut self, order: AfterStall, now: Time) {
         let waiting = self.paused.take().unwrap_or_default();
         if order == AfterStall::DeadlinesFirst {
@@ -194,7 +195,7 @@ impl Manager {
         self.wake(now);
     }
 
-    /// Keeps the findings of all snapshots from now on.
+    /// Keeps the findings of all further snapshots.
     pub(super) fn keep_findings(&mut self) {
         self.shown = Some(BTreeSet::new());
     }
@@ -209,31 +210,31 @@ impl Manager {
         self.shown.as_ref().expect("findings are kept")
     }
 
-    /// Sets that it has sent, retries included; SubnSet(SMInfo) changes no hardware and does not
-    /// count.
+    /// The number of Sets that the manager has sent, retries included; SubnSet(SMInfo) changes no
+    /// hardware and is not counted.
     #[must_use]
     pub fn sets(&self) -> u64 {
         self.sets
     }
 
-    /// Gets that it has sent, retries included, but for those of SMInfo.
+    /// The number of Gets that the manager has sent, retries included, except for SMInfo.
     #[must_use]
     pub fn gets(&self) -> u64 {
         self.gets
     }
 
-    /// The Sets of a dry run, once it has planned.
+    /// The Sets that a dry run foresees; `None` before it has planned.
     #[must_use]
     pub fn foreseen(&self) -> Option<&[Foreseen]> {
         self.foreseen.as_deref()
     }
 
-    /// Whether it manages, rather than making a dry run.
+    /// Whether the manager is live rather than making a dry run.
     pub(super) fn manages(&self) -> bool {
         self.config.mode == Mode::Manage
     }
 
-    /// Whether it runs.
+    /// Whether the manager runs.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.core.is_some()
@@ -243,32 +244,33 @@ impl Manager {
     ///
     /// # Panics
     ///
-    /// While it is dead.
+    /// When the manager is dead.
     #[must_use]
     pub fn core(&self) -> &Core {
         self.core.as_ref().expect("the subnet manager is alive")
     }
 
-    /// Its identity as a client of the fabric.
+    /// The manager's identity as a client of the fabric.
     #[must_use]
     pub fn attachment(&self) -> AttachId {
         self.attach
     }
 
-    /// Its port.
+    /// The manager's port.
     #[must_use]
     pub fn local(&self, sim: &Sim) -> Option<(Guid, PortNum)> {
         let local = sim.local_port(self.attach)?;
         Some((local.node_guid, local.port))
     }
 
-    /// Its last published snapshot in this life.
+    /// The last snapshot that the manager has published in this life.
     #[must_use]
     pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
         self.snapshot.as_ref()
     }
 
-    /// Keeps the snapshot of the SA beside the core from now on. Each snapshot costs a directory.
+    /// Keeps all further snapshots of the SA beside the core. Each snapshot requires building a
+    /// directory.
     pub(super) fn keep_sa_snapshot(&mut self) {
         self.sa_snapshot = Some(SaSnapshot::default());
     }
@@ -292,8 +294,8 @@ impl Manager {
         }
     }
 
-    /// Since when an SA beside the core answers hosts, and from which snapshot; `None` while it
-    /// does not.
+    /// The time since which an SA beside the core answers hosts, and the snapshot from which it
+    /// does; `None` while it does not answer.
     #[must_use]
     pub fn serving(&self) -> Option<(Time, &Arc<Snapshot>)> {
         let (since, snapshot) = self.serving.as_ref()?;
@@ -308,13 +310,13 @@ impl Manager {
         self.unstored.take()
     }
 
-    /// Whether it is stopped, and not dead.
+    /// Whether the manager is stopped, and not dead.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.paused.is_some()
     }
 
-    /// Whether it is alive and not stopped.
+    /// Whether the manager is alive and not stopped.
     pub(super) fn runs(&self) -> bool {
         self.core.is_some() && self.paused.is_none()
     }
@@ -331,30 +333,31 @@ impl Manager {
         &self.remembered
     }
 
-    /// Tickets of completed commands, oldest first.
+    /// The tickets of completed commands, oldest first.
     #[must_use]
     pub fn done(&self) -> &VecDeque<u64> {
         &self.done
     }
 
-    /// Notices of ports in this life that it would report to subscribers, oldest first.
+    /// The notices of ports in this life that the manager would report to subscribers, oldest
+    /// first.
     #[must_use]
     pub fn notices(&self) -> &[Notice] {
         &self.notices
     }
 
-    /// Declined tickets with their reasons.
+    /// The declined tickets with their reasons.
     #[must_use]
     pub fn declined(&self) -> &[(u64, String)] {
         &self.declined
     }
 
-    /// The changes of partitions that were taken, with what they do.
+    /// The accepted changes of partitions, with their effects.
     pub fn taken(&self) -> &[(u64, ChangeEffect)] {
         &self.taken
     }
 
-    /// Codes of the findings it published last, each with its subject, sorted.
+    /// The codes of the findings that the manager published last, each with its subject, sorted.
     #[must_use]
     pub fn findings(&self) -> Vec<(&'static str, String)> {
         let mut findings: Vec<_> = self
@@ -411,7 +414,7 @@ impl Manager {
         }
     }
 
-    /// Runs the work due at `now`.
+    /// Does the work that is due at `now`.
     pub(super) fn wake(&mut self, now: Time) {
         if self.paused.is_some() {
             return;
@@ -428,7 +431,7 @@ impl Manager {
         }
     }
 
-    /// Carries out the core's effects. Returns how many there were.
+    /// Carries out the core's effects. Returns the number of effects.
     pub(super) fn take_effects(
         &mut self,
         sim: &mut Sim,

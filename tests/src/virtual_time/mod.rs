@@ -10,7 +10,8 @@
 //! * [`deliveries`] follows packets after every Set: whether any is lost between one set of tables
 //!   and the next.
 //! * [`watch`] checks every state that was ever on the wire: credit loops, moved LIDs.
-//! * [`Walker`] follows packets between hosts by the switches' tables alone: how long pairs are lost.
+//! * [`Walker`] follows packets between hosts by the switches' tables alone, and shows for how long
+//!   pairs are lost.
 //! * [`seeds`] runs a scenario for many seeds and prints the command to repeat a failing one.
 
 pub mod deliveries;

@@ -1,4 +1,4 @@
-//! Partitions: decisions from a file's text, and checks of the P_Keys in the hardware.
+//! Partition policies from a file's text, and checks of the P_Keys in the hardware.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use rsm_sim::Sim;
 
 use super::expect::Reach;
 
-/// The decisions of a partition file with this text.
+/// The policy of a partition file with this text.
 ///
 /// # Panics
 ///
-/// When it has errors.
+/// When the text has errors.
 #[must_use]
 pub fn policy(text: &str) -> Arc<Policy> {
     let (partitions, findings) = parse_partitions(Path::new("partitions.conf"), text, false);
@@ -31,7 +31,7 @@ pub fn policy(text: &str) -> Arc<Policy> {
     })
 }
 
-/// The P_Keys that a port holds, by index and up to the last one.
+/// The P_Keys that a port holds, by index and up to the last nonzero one.
 ///
 /// # Panics
 ///
@@ -44,7 +44,7 @@ pub fn held(sim: &Sim, port: (Guid, PortNum)) -> Vec<PKey> {
     keys
 }
 
-/// Ports whose P_Keys or partition enforcement differ from the plan.
+/// The ports whose P_Keys or partition enforcement differ from the plan.
 #[must_use]
 pub fn misplaced(sim: &Sim, reach: &Reach, plan: &Plan) -> Vec<String> {
     let mut problems = Vec::new();

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// Names the one seed to run.
+/// The environment variable that selects a single seed.
 const ONE: &str = "RSM_SEED";
 
-/// Failing seeds after which a run stops: more of them rarely add information.
+/// The number of failing seeds after which a run stops: more of them rarely add information.
 const SHOWN: usize = 8;
 
-/// Threads that share the seeds. Runs share nothing, so the number changes only the time they take.
+/// The number of threads that share the seeds. Runs share nothing, so the number changes only the
+/// time that they take.
 const THREADS: usize = 2;
 
 /// Runs `scenario` for each of the first `count` seeds, or for the one that `RSM_SEED` names.
@@ -56,7 +57,7 @@ pub fn run(test: &str, count: u64, scenario: impl Fn(u64) + Sync) {
 ///
 /// # Panics
 ///
-/// When it is set and no number.
+/// When the variable is set and is not a number.
 #[must_use]
 pub fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;

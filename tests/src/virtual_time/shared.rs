@@ -1,5 +1,6 @@
-//! The store that managers of a world share, as etcd and the thread before it behave towards the
-//! core ([`rsm_store::ReplicaHandle`]): answers after a delay, signs of life, and writes behind.
+//! The store that the managers of a world share. It behaves towards the core as etcd and the thread
+//! in front of it do ([`rsm_store::ReplicaHandle`]): answers after a delay, signs of life, and
+//! delayed writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,44 +14,46 @@ use rsm_store::replica::{BEAT, CLAIM_DEADLINE, FOLLOW_PLAN, SILENT, STALE};
 
 use super::World;
 
-/// From a request to its answer.
+/// The time from a request to its answer.
 const ANSWER: Duration = Duration::from_millis(5);
 
-/// From a change of the state to its place in the store.
+/// The time from a change of the state to its arrival in the store.
 const WRITE: Duration = Duration::from_millis(10);
 
-/// The store, and what each manager knows of it.
+/// The store, and the state that each manager has seen of it.
 #[derive(Default)]
 pub(super) struct SharedStore {
     epoch: Option<Epoch>,
     is_released: bool,
     state: SavedCoreState,
-    /// The epoch that each manager holds, as it believes.
+    /// The epoch that each manager believes to hold.
     held: BTreeMap<usize, Epoch>,
-    /// When the holder last was seen to run.
+    /// The time at which the holder was last seen to run.
     alive_at: Time,
-    /// When the other managers were last shown a plan, or will be.
+    /// The time at which the other managers were last shown a plan, or will be.
     shown_at: Time,
-    /// The store answers nothing.
+    /// Whether the store answers no manager.
     pub(super) is_away: bool,
-    /// How long a request waits until its manager learns that the store does not answer: none from
-    /// one that refuses connections, [`CLAIM_DEADLINE`] for one that hangs.
+    /// The time until a manager learns that the store does not answer: zero if the store refuses
+    /// connections, [`CLAIM_DEADLINE`] if it hangs.
     patience: Duration,
-    /// Claims that wait for the end of a silence, each with the last sign of life that was seen.
+    /// The claims that wait for the end of a silence, each with the last sign of life that was
+    /// seen.
     awaiting: BTreeMap<usize, (EpochRequest, Time)>,
-    /// Claims and releases so far.
+    /// The number of claims and releases so far.
     asked: u64,
-    /// The number of the last one of each manager that has arrived: a later one supersedes a claim
-    /// that is repeated.
+    /// The number of the last claim of each manager that has arrived: a later one supersedes a
+    /// claim that is repeated.
     arrived: BTreeMap<usize, u64>,
-    /// Managers that it does not answer.
+    /// The managers that the store does not answer.
     cut_off: BTreeSet<usize>,
-    /// The state that it last showed to each manager that did not hold the epoch.
+    /// The state that the store last showed to each manager that did not hold the epoch.
     shown: BTreeMap<usize, SavedCoreState>,
 }
 
 impl SharedStore {
-    /// The state that another manager than `own` has stored, if it answers the manager `index`.
+    /// The state that a manager other than `own` has stored; `None` if there is none, or if the
+    /// store does not answer the manager `index`.
     pub(super) fn stored_by_another(
         &self,
         index: usize,
@@ -66,11 +69,11 @@ impl SharedStore {
 }
 
 impl World {
-    /// Takes the store away from all managers, or brings it back.
+    /// Makes the store unreachable for all managers, or reachable again.
     ///
     /// # Panics
     ///
-    /// When the managers share none.
+    /// When the managers share no store.
     pub fn set_store_away(&mut self, is_away: bool) {
         self.store_mut().is_away = is_away;
         if !is_away {
@@ -78,11 +81,12 @@ impl World {
         }
     }
 
-    /// Lets the store hang, or go on: it takes requests and answers none of them.
+    /// Makes the store hang, or work again: while it hangs, it accepts requests and answers none of
+    /// them.
     ///
     /// # Panics
     ///
-    /// When the managers share none.
+    /// When the managers share no store.
     pub fn set_store_hangs(&mut self, hangs: bool) {
         self.store_mut().patience = if hangs {
             CLAIM_DEADLINE
@@ -92,11 +96,11 @@ impl World {
         self.set_store_away(hangs);
     }
 
-    /// Takes the store away from one manager, or brings it back.
+    /// Makes the store unreachable for one manager, or reachable again.
     ///
     /// # Panics
     ///
-    /// When the managers share none.
+    /// When the managers share no store.
     pub fn cut_from_store(&mut self, index: usize, is_cut: bool) {
         let store = self.store_mut();
         match is_cut {
@@ -115,7 +119,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When the managers share none.
+    /// When the managers share no store.
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
         let store = self.shared.as_ref().expect("the managers share a store");
@@ -126,7 +130,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When the managers share none.
+    /// When the managers share no store.
     #[must_use]
     pub fn stored(&self) -> &SavedCoreState {
         let store = self.shared.as_ref().expect("the managers share a store");
@@ -137,7 +141,7 @@ impl World {
         self.shared.as_mut().expect("the managers share a store")
     }
 
-    /// Carries out what the cores asked of the store.
+    /// Carries out the requests of the cores to the store.
     pub(super) fn carry_out_requests(&mut self) {
         if self.shared.is_none() {
             return;
@@ -156,7 +160,7 @@ impl World {
         }
     }
 
-    /// The holder shows signs of life while it runs.
+    /// Records signs of life of the holder while it runs.
     pub(super) fn note_life(&mut self) {
         let now = self.now;
         let Some(store) = &mut self.shared else {
@@ -173,7 +177,7 @@ impl World {
         }
     }
 
-    /// Answers a request, after as long as a manager waits for a store that does not answer.
+    /// Answers a request, after the time that a manager waits for a store that does not answer.
     fn take(&mut self, index: usize, request: EpochRequest, number: u64) {
         let store = self.store_mut();
         if request != EpochRequest::Check {
@@ -197,7 +201,7 @@ impl World {
         let now = self.now;
         if !self.store_mut().answers(index) {
             if request == EpochRequest::Release {
-                // Its signs of life end without a word.
+                // The holder's signs of life end without notice.
                 self.store_mut().held.remove(&index);
             } else {
                 let shown = self.store_mut().shown.get(&index).cloned();
@@ -210,7 +214,7 @@ impl World {
                 }
             }
             if claims {
-                // The thread of the store repeats it.
+                // The store's thread repeats the request.
                 self.schedule(Duration::from_secs(1), move |world| {
                     world.take(index, request, number);
                 });
@@ -254,8 +258,8 @@ impl World {
         self.managers[index].handle(Event::Epoch(event), now);
     }
 
-    /// Whether a claim over a silent master waits until that was silent for [`SILENT`], or shows a
-    /// sign of life.
+    /// Whether a claim over a silent master has to wait until the master has been silent for
+    /// [`SILENT`] or shows a sign of life.
     fn awaits_silence(&mut self, index: usize, request: EpochRequest, number: u64) -> bool {
         let EpochRequest::Claim {
             own,
@@ -312,17 +316,17 @@ impl World {
         };
         self.managers[index].handle(Event::Epoch(granted), now);
         if is_replaced {
-            // The SA has the registrations of the store, and passes them on.
+            // The SA has the registrations from the store, and passes them on.
             let groups = Arc::new(self.groups.clone());
             self.managers[index].regroup(groups, now);
         }
         self.tell_of_epoch();
     }
 
-    /// Stores the state of a manager, if it holds the epoch.
+    /// Stores the state of a manager that holds the epoch.
     fn store(&mut self, index: usize, state: SavedCoreState) {
         if !self.store_mut().answers(index) {
-            // Requests that wait die with the manager.
+            // Requests that wait are lost if the manager dies.
             if self.managers[index].is_alive() {
                 self.schedule(BEAT, move |world| world.store(index, state));
             }
@@ -339,8 +343,8 @@ impl World {
         }
     }
 
-    /// Tells all managers but the holder of the epoch at their next look, and the holders of
-    /// earlier ones at their next beat.
+    /// Informs all managers but the holder about the epoch at their next look, and the holders of
+    /// earlier epochs at their next heartbeat.
     fn tell_of_epoch(&mut self) {
         self.schedule(BEAT, |world| {
             let now = world.now;
@@ -361,7 +365,7 @@ impl World {
         });
     }
 
-    /// Shows the other managers what belongs to a plan, at the pace at which they follow the store.
+    /// Shows the other managers the state of a plan, at the rate at which they follow the store.
     fn tell_of_plan(&mut self) {
         let now = self.now;
         let store = self.store_mut();
@@ -379,14 +383,15 @@ impl World {
         });
     }
 
-    /// Lets a manager that starts look at the store.
+    /// Lets a manager that starts read the store.
     pub(super) fn schedule_look(&mut self, index: usize) {
         if self.shared.is_some() {
             self.schedule(ANSWER, move |world| world.show_store(index));
         }
     }
 
-    /// Shows a manager the store, as its thread does at the start and when something changes.
+    /// Shows a manager the store, as the store's thread does at the start and when something
+    /// changes.
     pub(super) fn show_store(&mut self, index: usize) {
         let now = self.now;
         let store = self.shared.as_mut();
@@ -415,7 +420,7 @@ impl World {
         }
     }
 
-    /// A manager starts or dies: its past with the store ends.
+    /// Forgets the past of a manager with the store when it starts or dies.
     pub(super) fn forget_held(&mut self, index: usize) {
         if let Some(store) = &mut self.shared {
             store.held.remove(&index);

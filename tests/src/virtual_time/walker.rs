@@ -1,7 +1,8 @@
-//! Follows packets between hosts by what switches hold, without the manager's code.
+//! Follows packets between hosts by the tables that switches hold, without the manager's code.
 //!
-//! A pair of hosts is connected if links that are up join both to the manager; it is lost as long as
-//! the tables of the switches and the states of the links do not lead a packet from one to the other.
+//! A pair of hosts is connected if links that are up connect both to the manager. It is lost as
+//! long as the tables of the switches and the states of the links do not lead a packet from one to
+//! the other.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +11,10 @@ use rsm_mad::wire::attr::PortState;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Sim;
 
-/// More hops than any path has; a longer one is a loop.
+/// A bound above the hops of any path; a longer one is a loop.
 const HOPS_MAX: usize = 64;
 
-/// A port of a host, with the LID that it has when the walker starts.
+/// A port of a host, with its LID at the time when the walker is created.
 #[derive(Clone, Copy, Debug)]
 struct Host {
     node: Guid,
@@ -21,7 +22,7 @@ struct Host {
     lid: Lid,
 }
 
-/// Where a cable leads.
+/// The other end of a cable.
 #[derive(Clone, Copy)]
 enum End {
     Switch(usize),
@@ -32,7 +33,7 @@ enum End {
 #[derive(Clone, Copy)]
 struct Link {
     end: End,
-    /// Whether both ends are Active, so that it passes packets of data.
+    /// Whether both ends are Active, so that the link passes data packets.
     is_active: bool,
 }
 
@@ -41,25 +42,25 @@ struct Link {
 pub struct Walker {
     switches: Vec<Guid>,
     hosts: Vec<Host>,
-    /// The manager's place among `hosts`.
+    /// The index of the manager among `hosts`.
     manager: usize,
 }
 
-/// What a walker found at one moment.
+/// The result of a walk at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pairs {
-    /// Ordered pairs of hosts that links join to the manager.
+    /// The number of ordered pairs of hosts that links connect to the manager.
     pub connected: usize,
-    /// Those among them between which packets get lost.
+    /// The number of connected pairs between which packets are lost.
     pub lost: usize,
 }
 
 impl Walker {
-    /// A walker between the hosts that have a LID, around the manager's port.
+    /// Creates a walker for the hosts that have a LID, around the manager's port.
     ///
     /// # Panics
     ///
-    /// When the manager's port is none of a host with a LID.
+    /// When the manager's port does not belong to a host with a LID.
     #[must_use]
     pub fn new(sim: &Sim, manager: (Guid, PortNum)) -> Walker {
         let mut nodes: Vec<(Guid, NodeKind)> = sim.nodes().collect();
@@ -85,7 +86,7 @@ impl Walker {
         }
     }
 
-    /// Counts the pairs that are connected and lost now.
+    /// Counts the pairs that are connected and those that are lost at present.
     #[must_use]
     pub fn look(&self, sim: &Sim) -> Pairs {
         let links = Links::of(self, sim);
@@ -103,8 +104,8 @@ impl Walker {
         pairs
     }
 
-    /// The first host, from the place `first` on and all around, that packets of a connected host do
-    /// not reach now; by its place.
+    /// The index of the first host, searching cyclically from index `first`, that packets of a
+    /// connected host do not reach at present; `None` if all are reached.
     #[must_use]
     pub fn first_lost(&self, sim: &Sim, first: usize) -> Option<usize> {
         let links = Links::of(self, sim);
@@ -116,7 +117,7 @@ impl Walker {
         })
     }
 
-    /// The switch of each host, if links join that to the manager.
+    /// The switch of each host, if links connect the switch to the manager.
     fn starts(&self, links: &Links) -> Vec<Option<usize>> {
         let parts = links.parts();
         let own_part = links.home(self.manager).map(|leaf| parts[leaf]);
@@ -128,8 +129,8 @@ impl Walker {
             .collect()
     }
 
-    /// Whether packets arrive at `target`, from each connected host; none if it is not connected
-    /// itself.
+    /// For each connected host, whether its packets arrive at `target`; empty if `target` is not
+    /// connected.
     fn arrivals_from(
         &self,
         sim: &Sim,
@@ -149,7 +150,7 @@ impl Walker {
         starts.iter().enumerate().filter_map(arrives).collect()
     }
 
-    /// By switch: whether packets from there to the LID of `target` arrive.
+    /// For each switch, whether packets from there to the LID of `target` arrive.
     fn arrivals(&self, sim: &Sim, links: &Links, target: usize, lid: Lid) -> Vec<bool> {
         let exits: Vec<Option<End>> = self
             .switches
@@ -185,9 +186,9 @@ impl Link {
 
 /// The links that are up at one moment.
 struct Links {
-    /// By switch and port.
+    /// The links by switch and port.
     switches: Vec<Vec<Option<Link>>>,
-    /// By host.
+    /// The link of each host.
     hosts: Vec<Option<Link>>,
 }
 
@@ -226,7 +227,7 @@ impl Links {
         }
     }
 
-    /// The switch of a host.
+    /// The switch to which a host is connected.
     fn home(&self, host: usize) -> Option<usize> {
         match self.hosts[host]?.end {
             End::Switch(switch) => Some(switch),
@@ -234,7 +235,7 @@ impl Links {
         }
     }
 
-    /// By switch: a number that all switches have which links join to it.
+    /// For each switch, a number that is equal for all switches that links connect.
     fn parts(&self) -> Vec<usize> {
         let mut parts = vec![usize::MAX; self.switches.len()];
         for start in 0..parts.len() {

@@ -1,7 +1,7 @@
 //! Checks every state that was ever on the wire.
 //!
 //! The watch replays the fabric's journal of effective Sets entry by entry, so that it also sees
-//! states which lasted only until the next Set.
+//! states that lasted only until the next Set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use rsm_mad::wire::attr::{
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{SetJournalEntry, Sim};
 
-/// Violations kept; further ones add nothing.
+/// The number of violations that are kept; further ones add no information.
 const KEPT: usize = 4;
 
-/// Entries in a block of a forwarding table.
+/// The number of entries in a block of a forwarding table.
 const BLOCK: usize = 64;
 
 /// A port whose unique LID was changed.
@@ -39,7 +39,7 @@ pub struct BlockWrite {
     pub at: Time,
     /// The switch.
     pub switch: Guid,
-    /// Entries that differ from before: LID and new port.
+    /// The entries that have changed: LID and new port.
     pub entries: Vec<(Lid, u8)>,
 }
 
@@ -48,7 +48,7 @@ pub struct BlockWrite {
 struct Table {
     entries: Vec<u8>,
     top: u16,
-    /// By multicast LID, for written entries only; bits are ports.
+    /// The masks by multicast LID, for written entries only; bits are ports.
     masks: BTreeMap<u16, [u64; 4]>,
     multicast_top: u16,
 }
@@ -61,14 +61,14 @@ impl Table {
         self.entries.get(lid).copied().filter(|&port| port != 255)
     }
 
-    /// The exits for a multicast LID.
+    /// The output ports for a multicast LID.
     fn exits(&self, mlid: u16) -> [u64; 4] {
         let in_effect = self.multicast_top == 0 || mlid <= self.multicast_top;
         let mask = self.masks.get(&mlid).filter(|_| in_effect);
         mask.copied().unwrap_or_default()
     }
 
-    /// Stores a written block of the multicast table. Returns whether it differs from before.
+    /// Stores a written block of the multicast table. Returns whether it has changed.
     fn set_masks(&mut self, modifier: u32, data: &[u8; 64]) -> bool {
         let block = MulticastForwardingTable::modifier_block(modifier);
         let first_port = usize::from(MulticastForwardingTable::modifier_position(modifier)) * 16;
@@ -88,22 +88,22 @@ impl Table {
 
 /// Replays the journal of a fabric and checks each state in it.
 pub struct Watch {
-    /// In the order of their GUIDs.
+    /// The GUIDs of the switches, ascending.
     switches: Vec<Guid>,
     tables: Vec<Table>,
-    /// By switch and port: the switch at the other end of an Active link, and the port there.
+    /// For each switch and port, the switch at the other end of an Active link, and the port there.
     links: Vec<Vec<Option<(usize, u8)>>>,
     lids: BTreeMap<(Guid, PortNum), (Lid, Lmc)>,
-    /// By switch and block of its table: the sending time of the latest effective Set.
+    /// For each switch and table block, the sending time of the latest effective Set.
     latest: BTreeMap<(usize, usize), Time>,
-    /// Blocks in which a Set sent earlier overwrote a later one: a slow device on its path delayed
-    /// it, and a manager that repeats Sets by other routes cannot know. The watch does not check
-    /// such blocks.
+    /// The blocks in which a Set sent earlier has overwritten a later one: a slow device on its
+    /// path delayed it, and a manager that repeats Sets on other routes cannot know. The watch does
+    /// not check such blocks.
     overtaken: BTreeSet<(usize, usize)>,
     states: u64,
     credit_loops: Vec<String>,
     moved: Vec<Moved>,
-    /// Changed blocks, since they are kept.
+    /// The changed blocks since they are kept.
     writes: Option<Vec<BlockWrite>>,
 }
 
@@ -131,7 +131,7 @@ impl Watch {
         !self.overtaken.is_empty()
     }
 
-    /// Keeps each change of a forwarding table from now on, and returns those kept so far.
+    /// Keeps all further changes of forwarding tables, and returns those kept so far.
     pub fn keep_writes(&mut self) -> Vec<BlockWrite> {
         self.writes.replace(Vec::new()).unwrap_or_default()
     }
@@ -142,18 +142,20 @@ impl Watch {
         self.states
     }
 
-    /// Credit loops over Active links, the first few as text.
+    /// The credit loops over Active links, the first few as text.
     #[must_use]
     pub fn credit_loops(&self) -> &[String] {
         &self.credit_loops
     }
 
-    /// Changes of unique LIDs, the first few.
+    /// The changes of unique LIDs, the first few.
     #[must_use]
     pub fn moved(&self) -> &[Moved] {
         &self.moved
     }
 
+    /// Asserts that no harmful state was on the wire.
+    ///
     /// # Panics
     ///
     /// When a credit loop was on the wire, or a LID in use was moved.
@@ -166,7 +168,7 @@ impl Watch {
         assert!(self.moved.is_empty(), "LIDs moved: {:#?}", self.moved);
     }
 
-    /// Takes over a change of the hardware: cables, power, reboots.
+    /// Adopts a change of the hardware: cables, power, reboots.
     pub(super) fn hardware_changed(&mut self, sim: &Sim) {
         self.read_all(sim);
         self.look(sim.now(), "the hardware changed");
@@ -342,8 +344,7 @@ impl Watch {
         }
     }
 
-    /// A LID whose packets leave by the exit `from` and then by the exit `to`; 0 where there is
-    /// none.
+    /// A LID whose packets leave by the exit `from` and then by the exit `to`; 0 if there is none.
     fn lid_between(&self, from: (usize, u8), to: (usize, u8)) -> usize {
         let leaves = |exit: (usize, u8), lid: usize| {
             let masks = self.tables[exit.0].exits(lid as u16);
@@ -358,10 +359,10 @@ impl Watch {
     }
 
     /// A cycle of directed links between switches each of which can wait for the next, with packets
-    /// for any LID, unicast or multicast, injected at any switch. A multicast packet that cycles
-    /// counts too.
+    /// for any LID, unicast or multicast, injected at any switch. A multicast packet that loops
+    /// counts too. `None` if there is no cycle.
     fn credit_loop(&self) -> Option<Vec<(usize, u8)>> {
-        // By switch and exit port: the exits of the next switch that packets over this link take.
+        // By switch and exit port, the exits of the next switch that packets over this link take.
         let mut onward: Vec<Vec<[u64; 4]>> = self
             .links
             .iter()
@@ -406,7 +407,7 @@ impl Watch {
         next.map(|(next, _)| (exit, next))
     }
 
-    /// Adds, for each link by which packets to a multicast LID leave a switch, their next exits.
+    /// Adds, for each link on which packets to a multicast LID leave a switch, their next exits.
     fn add_multicast(&self, switch: usize, mlid: u16, onward: &mut [Vec<[u64; 4]>]) {
         let exits = self.tables[switch].exits(mlid);
         for (exit, link) in self.links[switch].iter().enumerate() {
@@ -422,8 +423,8 @@ impl Watch {
         }
     }
 
-    /// Depth-first; at most as deep as the number of links, which is small here. Returns whether
-    /// `way` ends with a cycle, which then is its whole content.
+    /// Searches depth first, at most as deep as the number of links, which is small here. Returns
+    /// whether a cycle was found; `way` then contains exactly that cycle.
     fn find_cycle(
         &self,
         channel: (usize, u8),

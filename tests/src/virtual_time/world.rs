@@ -26,13 +26,15 @@ use super::manager::{AfterStall, Manager, Memory};
 use super::shared::SharedStore;
 use super::watch::{BlockWrite, Watch};
 
-/// Deadlines in a row at one moment without any change before a run counts as stuck.
+/// The number of consecutive deadlines at one moment, without any change, after which a run counts
+/// as stuck.
 const IDLE_DEADLINES: usize = 1000;
 
-/// Longer than any small fabric takes to come up without faults.
+/// A time longer than any small fabric takes to come up without faults.
 const BRING_UP: Duration = Duration::from_secs(60);
 
-/// More Sets than take effect between two readings of the journal: a window of requests, twice.
+/// The capacity of the journal: twice the Sets that can take effect between two readings, a window
+/// of requests.
 const JOURNAL: usize = 1 << 16;
 
 /// The settings of a world, besides its netlist.
@@ -42,21 +44,21 @@ pub struct Settings {
     pub sim: SimConfig,
     /// The configuration of every subnet manager.
     pub core: CoreConfig,
-    /// How long a plan takes.
+    /// The time that a plan takes.
     pub planning_time: Duration,
-    /// Whether the host times requests out itself and drops late answers, as the kernel does behind
+    /// Whether the host times out requests itself and drops late answers, as the kernel does behind
     /// umad.
     pub kernel_timeouts: bool,
-    /// Whether the host gets an event at once when its link comes up or goes down; otherwise it has
-    /// to poll, as behind umad without the adapter's events: see [`World::look_at_ports`].
+    /// Whether the host gets an event immediately when its link comes up or goes down. Otherwise it
+    /// has to poll, as behind umad without the adapter's events: see [`World::look_at_ports`].
     pub port_events: bool,
     /// The seed of the hardware's faults.
     pub seed: u64,
 }
 
 impl Settings {
-    /// Those of managers that share a store and keep the subnet, whose LID is the master's wherever
-    /// it is if `floating_lid`.
+    /// Settings for managers that share a store and manage the subnet. With `floating_lid`, the
+    /// master's LID is the same wherever the master runs.
     #[must_use]
     pub fn sharing(floating_lid: bool) -> Settings {
         let mut settings = Settings::of(Policy {
@@ -72,7 +74,7 @@ impl Settings {
         settings
     }
 
-    /// Those of managers with this policy.
+    /// Settings for managers with this policy.
     #[must_use]
     pub fn of(policy: Policy) -> Settings {
         let core = CoreConfig {
@@ -111,7 +113,7 @@ pub struct World {
     /// The store of all managers, if their configuration has one.
     pub(super) shared: Option<SharedStore>,
     foreign: BTreeMap<AttachId, ForeignManager>,
-    /// The events of ports that hosts without a program listen at.
+    /// The events of ports at which hosts without a program listen.
     heard: BTreeMap<AttachId, Vec<PortEvent>>,
     agenda: BTreeMap<(Time, u64), Happening>,
     scheduled: u64,
@@ -125,7 +127,7 @@ pub struct World {
 }
 
 impl World {
-    /// The fabric of `netlist`, powered and without a subnet manager.
+    /// Creates the fabric of `netlist`, powered and without a subnet manager.
     ///
     /// # Panics
     ///
@@ -151,7 +153,7 @@ impl World {
         }
     }
 
-    /// A generated fabric with a subnet manager at its first host, not yet brought up.
+    /// Creates a generated fabric with a subnet manager at its first host, not yet brought up.
     ///
     /// # Panics
     ///
@@ -165,12 +167,12 @@ impl World {
         world
     }
 
-    /// A generated fabric with two managers that share a store, under a [`Watch`]: its master at
-    /// the first host, and a standby at the last one that has just begun.
+    /// Creates a generated fabric with two managers that share a store, under a [`Watch`]: the
+    /// master at the first host, and a standby at the last one that has just started.
     ///
     /// # Panics
     ///
-    /// When `spec` is no specification of a fabric with two hosts, or the master does not rest
+    /// When `spec` is no specification of a fabric with two hosts, or the master is not at rest
     /// within `limit`.
     #[must_use]
     pub fn shared(spec: &str, floating_lid: bool, limit: Duration) -> World {
@@ -182,8 +184,8 @@ impl World {
         world
     }
 
-    /// A generated fabric, brought up by a subnet manager at its first host, with a [`Watch`] from
-    /// the beginning.
+    /// Creates a generated fabric, brought up by a subnet manager at its first host, with a
+    /// [`Watch`] from the beginning.
     ///
     /// # Panics
     ///
@@ -196,11 +198,11 @@ impl World {
         world
     }
 
-    /// Watches while the subnet comes up for the first time.
+    /// Brings the subnet up for the first time, under a [`Watch`].
     ///
     /// # Panics
     ///
-    /// When it does not come up as it should.
+    /// When the subnet does not come up as it should.
     pub fn bring_up(&mut self) {
         self.watch();
         self.settle(BRING_UP);
@@ -209,7 +211,7 @@ impl World {
         self.watched().assert_harmless();
     }
 
-    /// Starts a subnet manager at a port. Returns its number; the first one is 0.
+    /// Starts a subnet manager at a port. Returns its index; the first one has index 0.
     ///
     /// # Panics
     ///
@@ -218,7 +220,7 @@ impl World {
         self.add_manager_with(node, port, self.settings.core.clone())
     }
 
-    /// As [`World::add_manager`], with a configuration of its own.
+    /// Starts a subnet manager as [`World::add_manager`] does, with a configuration of its own.
     ///
     /// # Panics
     ///
@@ -231,7 +233,7 @@ impl World {
         index
     }
 
-    /// Puts a foreign subnet manager behind a port.
+    /// Attaches a foreign subnet manager to a port.
     ///
     /// # Panics
     ///
@@ -243,17 +245,17 @@ impl World {
         attach
     }
 
-    /// The foreign subnet manager behind a port.
+    /// The foreign subnet manager at a port.
     ///
     /// # Panics
     ///
-    /// When there is none behind that port.
+    /// When there is none at that port.
     #[must_use]
     pub fn foreign(&self, attach: AttachId) -> &ForeignManager {
         &self.foreign[&attach]
     }
 
-    /// Notes the events of a port as the host behind it hears them.
+    /// Records the events of a port as the host at the port receives them.
     ///
     /// # Panics
     ///
@@ -264,7 +266,7 @@ impl World {
         attach
     }
 
-    /// The events that a host has heard since the last call.
+    /// The events that a host has received since the last call.
     ///
     /// # Panics
     ///
@@ -274,22 +276,22 @@ impl World {
         std::mem::take(heard)
     }
 
-    /// The foreign subnet manager behind a port, to change its answers.
+    /// The foreign subnet manager at a port, to change its answers.
     ///
     /// # Panics
     ///
-    /// When there is none behind that port.
+    /// When there is none at that port.
     pub fn foreign_mut(&mut self, attach: AttachId) -> &mut ForeignManager {
         self.foreign
             .get_mut(&attach)
             .expect("it was added, and not removed")
     }
 
-    /// Sends SubnSet(SMInfo) from a foreign subnet manager to the first one of ours.
+    /// Sends SubnSet(SMInfo) from a foreign subnet manager to the first one of rsm.
     ///
     /// # Panics
     ///
-    /// When there is none behind that port, or ours has no LID.
+    /// When there is none at that port, or rsm has no LID.
     pub fn order(&mut self, attach: AttachId, control: SmControl) {
         let inventory = self.manager().core().inventory();
         let own = inventory.local.and_then(|local| inventory.port(local));
@@ -307,7 +309,7 @@ impl World {
         self.sim.detach(attach);
     }
 
-    /// Starts a killed subnet manager.
+    /// Restarts a killed subnet manager.
     pub fn start(&mut self, index: usize, memory: Memory) {
         let manager = &mut self.managers[index];
         self.sim.set_is_sm(manager.attach, manager.manages());
@@ -333,7 +335,7 @@ impl World {
         self.sim.set_is_sm(manager.attach, false);
     }
 
-    /// Stops a subnet manager for `pause`, as SIGSTOP and SIGCONT do: its port goes on, and
+    /// Stops a subnet manager for `pause`, as SIGSTOP and SIGCONT do: its port stays up, and
     /// arriving packets wait.
     pub fn pause_for(&mut self, index: usize, pause: Duration) {
         self.note_life();
@@ -344,8 +346,8 @@ impl World {
         });
     }
 
-    /// Gives a subnet manager no processor for `stall`: its port goes on, arriving packets wait, and
-    /// the manager is not told.
+    /// Denies a subnet manager the processor for `stall`: its port stays up, arriving packets wait,
+    /// and nothing tells the manager.
     pub fn stall_for(&mut self, index: usize, stall: Duration, order: AfterStall) {
         self.managers[index].pause();
         self.schedule(stall, move |world| {
@@ -371,7 +373,7 @@ impl World {
         &self.managers
     }
 
-    /// The nodes of a kind in the order of the netlist, those without power included.
+    /// The nodes of a kind in the order of the netlist, including those without power.
     #[must_use]
     pub fn nodes(&self, kind: NodeKind) -> Vec<Guid> {
         let nodes = self.sim.nodes().filter(|&(_, other)| other == kind);
@@ -384,22 +386,22 @@ impl World {
         self.now
     }
 
-    /// Checks every state on the wire from now on; see [`Watch`].
+    /// Checks every further state on the wire; see [`Watch`].
     pub fn watch(&mut self) {
         self.observe();
         self.sim.start_journal(JOURNAL);
         self.watch = Some(Watch::start(&self.sim));
     }
 
-    /// Follows packets to every LID from everywhere from now on; see [`Deliveries`]. Forgets
-    /// earlier losses.
+    /// Follows packets to every LID from everywhere on every further Set; see [`Deliveries`].
+    /// Forgets earlier losses.
     pub fn follow_deliveries(&mut self) {
         self.observe();
         self.sim.start_journal(JOURNAL);
         self.deliveries = Some(Deliveries::start(&self.sim));
     }
 
-    /// The record of the packets followed.
+    /// The record of the followed packets.
     ///
     /// # Panics
     ///
@@ -419,7 +421,7 @@ impl World {
         self.watch.as_ref().expect("somebody watched")
     }
 
-    /// Keeps each change of a forwarding table from now on, and returns those kept so far; see
+    /// Keeps all further changes of forwarding tables, and returns those kept so far; see
     /// [`World::watch`].
     ///
     /// # Panics
@@ -434,12 +436,12 @@ impl World {
         self.managers.iter_mut().for_each(Manager::keep_sa_snapshot);
     }
 
-    /// Counts requests from now on, by target node. Forgets earlier counts.
+    /// Counts all further requests, by target node. Forgets earlier counts.
     pub fn count_requests(&mut self) {
         self.ledger = Some(Ledger::default());
     }
 
-    /// The requests counted.
+    /// The counted requests.
     ///
     /// # Panics
     ///
@@ -456,7 +458,8 @@ impl World {
             .insert((self.now + delay, self.scheduled), Box::new(happening));
     }
 
-    /// Loses datagrams with this probability from `delay` from now until `over` from now.
+    /// Drops datagrams with the probability `loss` during an interval, which begins after `delay`
+    /// and ends after `over`, both measured from now.
     ///
     /// # Panics
     ///
@@ -469,8 +472,8 @@ impl World {
         }
     }
 
-    /// Kills the first subnet manager `delay` from now, and starts it `over` from now unless it
-    /// runs by then.
+    /// Kills the first subnet manager after `delay`, and restarts it after `over` unless it runs by
+    /// then; both are measured from now.
     pub fn schedule_kill(&mut self, delay: Duration, over: Duration, memory: Memory) {
         self.schedule(delay, |world| world.kill(0));
         self.schedule(over, move |world| {
@@ -506,11 +509,11 @@ impl World {
         self.managers[index].handle(event, now);
     }
 
-    /// Makes the first subnet manager sweep everything anew, and waits for the end.
+    /// Makes the first subnet manager sweep everything again, and waits for the end.
     ///
     /// # Panics
     ///
-    /// When the subnet managers do not rest within `limit`.
+    /// When the subnet managers are not at rest within `limit`.
     pub fn resweep(&mut self, limit: Duration) {
         self.command(Command::Resweep {
             full: true,
@@ -519,8 +522,8 @@ impl World {
         self.settle(limit);
     }
 
-    /// Tells the first subnet manager of ports whose counters are over a limit, in place of those
-    /// before.
+    /// Passes the first subnet manager the ports whose counters exceed a limit, in place of earlier
+    /// ones.
     pub fn port_errors(&mut self, errors: BTreeMap<PortKey, PortErrors>) {
         let now = self.now;
         self.managers[0].handle(Event::PortErrors(Arc::new(errors)), now);
@@ -532,8 +535,8 @@ impl World {
         &self.groups
     }
 
-    /// Changes the members of a multicast LID (port GUIDs, and whether they receive), and sends the
-    /// groups to the first subnet manager.
+    /// Changes the members of a multicast LID (port GUIDs, and whether they receive), and passes
+    /// the groups to the first subnet manager.
     pub fn regroup(&mut self, mlid: Lid, change: impl FnOnce(&mut BTreeMap<Guid, bool>)) {
         let members = self.groups.by_mlid.get(&mlid);
         let mut ports = members.map_or_else(BTreeMap::new, |members| members.ports.clone());
@@ -550,26 +553,26 @@ impl World {
         self.tell_groups(Arc::new(self.groups.clone()));
     }
 
-    /// Sends the multicast groups to the first subnet manager, in place of the earlier ones.
+    /// Passes the multicast groups to the first subnet manager, in place of earlier ones.
     pub fn tell_groups(&mut self, groups: Arc<GroupSet>) {
         self.groups = GroupSet::clone(&groups);
         let now = self.now;
         self.managers[0].regroup(groups, now);
     }
 
-    /// Gives ports these alias GUIDs, and sends them to the first subnet manager.
+    /// Gives ports these alias GUIDs, and passes them to the first subnet manager.
     pub fn rename(&mut self, guids: AliasGuids) {
         let now = self.now;
         self.managers[0].rename(Arc::new(guids), now);
     }
 
-    /// Sends the inventory of GPU hosts to the first subnet manager.
+    /// Passes the inventory of GPU hosts to the first subnet manager.
     pub fn tell_gpus(&mut self, gpus: Arc<GpuInventory>) {
         let now = self.now;
         self.managers[0].tell_gpus(gpus, now);
     }
 
-    /// Loses the multicast members for good: subnet managers get only the members that join anew.
+    /// Loses the multicast members for good: subnet managers get only the members that join again.
     pub fn lose_groups(&mut self) {
         self.groups = GroupSet {
             partial: true,
@@ -578,7 +581,7 @@ impl World {
         self.forget_groups();
     }
 
-    /// Withholds the multicast members: subnet managers that start from now on get no groups.
+    /// Withholds the multicast members: subnet managers that start later get no groups.
     pub fn forget_groups(&mut self) {
         for manager in &mut self.managers {
             manager.forget_groups();
@@ -618,11 +621,11 @@ impl World {
         self.run(until, |_| false);
     }
 
-    /// Runs until every subnet manager rests and nothing is on the wire.
+    /// Runs until every subnet manager is at rest and no packet is on the wire.
     ///
     /// # Panics
     ///
-    /// When they do not rest within `limit`.
+    /// When they are not at rest within `limit`.
     pub fn settle(&mut self, limit: Duration) {
         let until = self.now + limit;
         let quiet = self.run(until, World::is_quiet);
@@ -633,7 +636,8 @@ impl World {
         );
     }
 
-    /// Whether every subnet manager rests, nothing is on the wire and no change is scheduled.
+    /// Whether every subnet manager is at rest, no packet is on the wire and no change is
+    /// scheduled.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.agenda.is_empty()
@@ -669,7 +673,7 @@ impl World {
                 return true;
             }
             let due = self.next_deadline().map(|due| due.max(self.now));
-            // Go step by step, to stop at the very moment when `enough` holds.
+            // The run goes step by step, to stop at the very moment when `enough` holds.
             let limit = due
                 .into_iter()
                 .chain(self.sim.next_event())
@@ -726,10 +730,10 @@ impl World {
         }
     }
 
-    /// Replays the Sets since the last call.
+    /// Replays the Sets since the last call to the watch.
     fn observe(&mut self) {
         if self.watch.is_none() && self.deliveries.is_none() {
-            // Without a watch, a journal belongs to the test itself.
+            // Without a watch, the journal belongs to the test itself.
             return;
         }
         let Some(journal) = self.sim.take_journal() else {

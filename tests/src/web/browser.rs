@@ -1,4 +1,4 @@
-//! Chromium by WebDriver (W3C).
+//! Controls Chromium through WebDriver (W3C).
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::clock::{Stopwatch, wait_for_every};
 use crate::peer::program_path;
 use crate::process::{Invocation, Running};
 
-/// The programs that a browser needs.
+/// The programs that browser tests need.
 pub const PEERS: &[&str] = &["chromium", "chromedriver"];
 
-/// How long a condition of a page may take.
+/// The maximum time for a condition of a page.
 const LIMIT: Duration = Duration::from_secs(30);
 
 const POLL: Duration = Duration::from_millis(50);
@@ -22,7 +22,8 @@ const POLL: Duration = Duration::from_millis(50);
 /// The key under which WebDriver names elements.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// Chromium asks no server but the page's, and keeps nothing.
+/// Arguments that keep Chromium from contacting any server but the page's, and from storing
+/// anything.
 const ARGUMENTS: [&str; 10] = [
     "--headless",
     "--no-sandbox",
@@ -36,20 +37,20 @@ const ARGUMENTS: [&str; 10] = [
     "--no-proxy-server",
 ];
 
-/// What the system prefers.
+/// The colour scheme that the system prefers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colours {
-    /// Light.
+    /// The light scheme.
     Light,
-    /// Dark.
+    /// The dark scheme.
     Dark,
 }
 
-/// A browser with one page. It ends when dropped.
+/// A browser with one page. Dropping it ends it.
 pub struct Browser {
     address: String,
     session: String,
-    /// Ends before its folder goes.
+    /// The driver, which must end before its folder is removed.
     _driver: Running,
     _profile: TempDir,
 }
@@ -59,11 +60,11 @@ pub struct Browser {
 pub struct Element(String);
 
 impl Browser {
-    /// Starts a browser with a window of so many pixels.
+    /// Starts a browser with a window of this size in pixels.
     ///
     /// # Panics
     ///
-    /// When it does not start.
+    /// When the browser does not start.
     #[must_use]
     pub fn start(width: u32, height: u32, colours: Colours) -> Browser {
         let profile = tempfile::tempdir().expect("there is room for a folder");
@@ -112,12 +113,12 @@ impl Browser {
         )
     }
 
-    /// Opens an address.
+    /// Opens a URL.
     pub fn open(&self, url: &str) {
         self.command("POST", "/url", Some(&json!({ "url": url })));
     }
 
-    /// The result of a script's `return`.
+    /// The value that a script returns.
     pub fn run(&self, script: &str) -> Value {
         self.command(
             "POST",
@@ -126,7 +127,7 @@ impl Browser {
         )
     }
 
-    /// Waits until a script returns something true, and gives it.
+    /// Waits until a script returns a true value, and returns it.
     ///
     /// # Panics
     ///
@@ -152,7 +153,7 @@ impl Browser {
         Element(found[ELEMENT].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Types into an element. `\u{e007}` is Enter, as WebDriver numbers keys.
+    /// Types into an element. `\u{e007}` is Enter in WebDriver's numbering of keys.
     pub fn type_into(&self, element: &Element, text: &str) {
         let path = format!("/element/{}/value", element.0);
         self.command("POST", &path, Some(&json!({ "text": text })));
@@ -164,7 +165,7 @@ impl Browser {
         self.command("POST", &path, Some(&json!({})));
     }
 
-    /// The text of the first element of a selector, as it is shown.
+    /// The displayed text of the first element that a selector matches.
     #[must_use]
     pub fn text(&self, selector: &str) -> String {
         let script = format!(
@@ -174,8 +175,8 @@ impl Browser {
         self.run(&script).as_str().unwrap_or_default().to_owned()
     }
 
-    /// What the browser has complained of since the last call: errors of scripts, of loading, and
-    /// breaches of the content security policy.
+    /// The browser's complaints since the last call: errors of scripts and of loading, and breaches
+    /// of the content security policy.
     #[must_use]
     pub fn complaints(&self) -> Vec<String> {
         let log = self.command("POST", "/se/log", Some(&json!({ "type": "browser" })));
@@ -186,7 +187,7 @@ impl Browser {
         bad.map(|entry| entry["message"].to_string()).collect()
     }
 
-    /// Checks that the browser has complained of nothing since the last call.
+    /// Asserts that the browser has not complained since the last call.
     ///
     /// # Panics
     ///
@@ -195,8 +196,8 @@ impl Browser {
         assert_eq!(self.complaints(), Vec::<String>::new());
     }
 
-    /// Presses keys where the focus is. Keys without a character are private ones, as WebDriver
-    /// numbers them.
+    /// Presses keys at the focused element. Keys without a character have private code points in
+    /// WebDriver's numbering.
     pub fn press(&self, keys: &str) {
         let strokes = keys.chars().flat_map(|key| {
             ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": key.to_string()}))
@@ -220,7 +221,7 @@ impl Browser {
         self.command("POST", "/actions", Some(&actions));
     }
 
-    /// Writes a picture of the window (PNG).
+    /// Writes a screenshot of the window (PNG).
     ///
     /// # Panics
     ///
@@ -231,7 +232,7 @@ impl Browser {
         std::fs::write(file, bytes).expect("there is room for a picture");
     }
 
-    /// How long a condition takes to hold.
+    /// The time until a condition holds.
     ///
     /// # Panics
     ///
@@ -246,12 +247,12 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Ends Chromium; the driver is killed after it.
+        // The request ends Chromium; the driver is killed after it.
         self.command("DELETE", "", None);
     }
 }
 
-/// The `value` of an answer of the driver.
+/// Sends a command to the driver, and returns the `value` of its answer.
 fn call(address: &str, method: &str, path: &str, body: Option<&Value>) -> Value {
     let body = body.map(Value::to_string).unwrap_or_default();
     let request = format!(
@@ -262,14 +263,14 @@ fn call(address: &str, method: &str, path: &str, body: Option<&Value>) -> Value 
     answer.json()["value"].take()
 }
 
-/// Where a driver that chose its port itself says that it listens.
+/// The address at which a driver that chose its port itself says that it listens.
 fn driver_address(printed: &str) -> Option<String> {
     let (_, port) = printed.split_once("started successfully on port ")?;
     let (port, _) = port.split_once('.')?;
     Some(format!("127.0.0.1:{port}"))
 }
 
-/// The bytes of a text in base64 (RFC 4648), with or without padding.
+/// Decodes base64 (RFC 4648), with or without padding.
 fn base64(text: &str) -> Vec<u8> {
     let digit = |byte: u8| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),

@@ -1,4 +1,4 @@
-//! HTTP/1.1, one request a connection.
+//! An HTTP/1.1 client with one request per connection.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long an answer may take.
+/// The maximum time for an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// An answer of a server.
+/// An answer from a server.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// The status; 0 where the connection ended without an answer.
+    /// The status; 0 if the connection ended without an answer.
     pub status: u16,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body, chunks put together.
+    /// The body, with chunks joined.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// The first header of this name.
+    /// The first header with this name.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
@@ -34,20 +34,20 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON; null where it is none.
+    /// The body as JSON; null if it is not JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
-/// GETs a path.
+/// Sends a GET request for a path.
 #[must_use]
 pub fn get(address: &str, path: &str) -> Answer {
     get_with(address, path, &[("host", address)])
 }
 
-/// GETs a path with these headers only.
+/// Sends a GET request for a path with exactly these headers.
 #[must_use]
 pub fn get_with(address: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
     let mut request = format!("GET {path} HTTP/1.1\r\nconnection: close\r\n");
@@ -57,11 +57,12 @@ pub fn get_with(address: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
     exchange(address, format!("{request}\r\n").as_bytes())
 }
 
-/// Sends bytes, and reads the answer until the server closes the connection or has sent the length
-/// that it announces.
+/// Sends bytes, and reads the answer until the server closes the connection or has sent the
+/// announced length.
 #[must_use]
 pub fn exchange(address: &str, bytes: &[u8]) -> Answer {
-    // A server that closes early makes the rest fail: what has come is the answer.
+    // If the server closes early, the rest of the request cannot be sent; the bytes received are
+    // the answer.
     let mut read = Vec::new();
     if let Ok(mut stream) = TcpStream::connect(address) {
         let _ = stream.set_read_timeout(Some(PATIENCE));
@@ -77,13 +78,14 @@ pub fn exchange(address: &str, bytes: &[u8]) -> Answer {
     parse(&read)
 }
 
-/// Where the head ends.
+/// The end of the head of an answer.
 fn head_end(read: &[u8]) -> Option<usize> {
     read.windows(4).position(|four| four == b"\r\n\r\n")
 }
 
 fn is_whole(read: &[u8]) -> bool {
-    // Looking for the end of a head in all that has come is slow for long bodies: the head is short.
+    // The head is short, so the search for its end is limited: searching everything received would
+    // be slow for long bodies.
     let Some(end) = head_end(&read[..read.len().min(16 * 1024)]) else {
         return false;
     };
@@ -116,7 +118,7 @@ fn parse(read: &[u8]) -> Answer {
     answer
 }
 
-/// The chunks of a body put together, as far as they have come.
+/// Joins the chunks of a body, as far as they have been received.
 fn chunks(mut body: &[u8]) -> Vec<u8> {
     let mut whole = Vec::new();
     while let Some(line) = body.windows(2).position(|two| two == b"\r\n") {

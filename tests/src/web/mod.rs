@@ -1,7 +1,7 @@
-//! The web page from outside: rsm with its HTTP listener, a client of bytes, and a browser.
+//! Tests the web page from outside: rsm with its HTTP listener, a client of bytes, and a browser.
 //!
-//! The browser is driven by the few commands of WebDriver that the tests need, over the client: a
-//! crate for it would bring a TLS library or a licence that rsm does not allow.
+//! The browser is controlled by the few commands of WebDriver that the tests need, over the client:
+//! a crate for that would bring a TLS library or a licence that rsm does not allow.
 
 mod browser;
 mod http;
@@ -19,10 +19,10 @@ use crate::binaries;
 use crate::clock::wait_for_every;
 use crate::process::{Invocation, Running};
 
-/// How long a fabric may take to be up; the largest takes some ten seconds in a debug build.
+/// The maximum time for a fabric to come up; the largest takes some ten seconds in a debug build.
 const UP: Duration = Duration::from_secs(120);
 
-/// The interval of polls.
+/// The polling interval.
 const POLL: Duration = Duration::from_millis(50);
 
 /// A running rsm with its page, on a simulated fabric.
@@ -44,21 +44,21 @@ impl Site {
         Site::start_with(spec, "")
     }
 
-    /// The same with this text as configuration.
+    /// Starts rsm as [`Site::start`] does, with this text as its configuration.
     ///
     /// # Panics
     ///
-    /// When it does not come up.
+    /// When the subnet does not come up.
     #[must_use]
     pub fn start_with(spec: &str, config: &str) -> Site {
         Site::start_within(UP, spec, config)
     }
 
-    /// The same on a fabric that may take this long to be up.
+    /// Starts rsm as [`Site::start_with`] does, on a fabric that may take `limit` to come up.
     ///
     /// # Panics
     ///
-    /// When it does not come up.
+    /// When the subnet does not come up.
     #[must_use]
     pub fn start_within(limit: Duration, spec: &str, config: &str) -> Site {
         let directory = tempfile::tempdir().expect("there is room for a folder");
@@ -83,7 +83,7 @@ impl Site {
     ///
     /// # Panics
     ///
-    /// When it does not end, or not come up.
+    /// When rsm does not end, or does not come up.
     #[must_use]
     pub fn restart(self) -> Site {
         self.running.terminate(UP).expect("it ends");
@@ -99,22 +99,22 @@ impl Site {
     ///
     /// # Panics
     ///
-    /// When it does not end.
+    /// When rsm does not end.
     pub fn stop(self) {
         self.running.terminate(UP).expect("it ends");
     }
 
-    /// Stops the process without ending it: its connections stay open, and nothing answers.
+    /// Suspends the process: its connections stay open, and nobody answers.
     pub fn suspend(&self) {
         self.running.suspend();
     }
 
-    /// Lets a suspended process go on.
+    /// Resumes a suspended process.
     pub fn resume(&self) {
         self.running.resume();
     }
 
-    /// `127.0.0.1:PORT`.
+    /// The address of the page: `127.0.0.1:PORT`.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
@@ -125,13 +125,13 @@ impl Site {
         browser.open(&format!("http://{}/#/{view}", self.address));
     }
 
-    /// A folder that goes with the site.
+    /// A folder that is removed with the site.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The log so far.
+    /// The log of rsm so far.
     #[must_use]
     pub fn log(&self) -> String {
         self.running.stderr_so_far()
@@ -146,7 +146,7 @@ impl Site {
     ///
     /// # Panics
     ///
-    /// When it fails.
+    /// When rsmctl fails.
     pub fn rsmctl(&self, arguments: &[&str]) {
         let _ = self.printed(arguments);
     }
@@ -155,7 +155,7 @@ impl Site {
     ///
     /// # Panics
     ///
-    /// When it fails.
+    /// When rsmctl fails.
     #[must_use]
     pub fn printed(&self, arguments: &[&str]) -> String {
         let done = self.call(arguments).run(UP).and_then(|done| done.success());
@@ -166,7 +166,7 @@ impl Site {
     ///
     /// # Panics
     ///
-    /// When it does not end, or by a signal.
+    /// When rsmctl does not end, or is ended by a signal.
     #[must_use]
     pub fn told(&self, arguments: &[&str]) -> (i32, String) {
         let done = self.call(arguments).run(UP).expect("rsmctl ends");
@@ -200,7 +200,7 @@ fn bring_up(rsm: &Invocation, limit: Duration) -> (Running, String) {
     (running, address)
 }
 
-/// The address in the log.
+/// The address of the page in the log.
 fn address(log: &str) -> Option<String> {
     let (_, rest) = log.split_once("metrics at http://")?;
     let end =
@@ -208,11 +208,11 @@ fn address(log: &str) -> Option<String> {
     Some(rest[..end].to_owned())
 }
 
-/// A text as a file of a fabric.
+/// Writes a text to a file.
 ///
 /// # Panics
 ///
-/// When it cannot be written.
+/// When the file cannot be written.
 pub fn write(path: &Path, text: &[u8]) {
     let file = File::create(path);
     let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, text));

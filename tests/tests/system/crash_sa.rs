@@ -1,4 +1,5 @@
-//! SIGKILL and a new start: the registrations of hosts survive, and no host has to register anew.
+//! Kills rsm with SIGKILL and restarts it: the registrations of hosts survive, and no host has to
+//! register again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,16 +17,16 @@ use rsm_tests::clock::wait_for_every;
 use rsm_tests::managed::Managed;
 use rsm_tests::sa_key::SA_KEY;
 
-/// 20 switches, 16 hosts with a port each.
+/// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 
 /// The broadcast group of IP over InfiniBand in the default partition.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
-/// Longer than rsm delays and takes to write new registrations.
+/// A time longer than rsm's delay before, and work of, writing new registrations.
 const WRITTEN: Duration = Duration::from_secs(2);
 
-/// Longer than a bring-up of so small a fabric takes, repairs included.
+/// A time longer than a bring-up of so small a fabric takes, repairs included.
 const QUIET: Duration = Duration::from_secs(2);
 
 const NAMED: ComponentMask = McMemberRecord::MGID
@@ -38,7 +39,7 @@ const TO_CREATE: ComponentMask = McMemberRecord::Q_KEY
     .with(McMemberRecord::SL)
     .with(McMemberRecord::FLOW_LABEL);
 
-/// A fabric, and a host at each host port but the manager's.
+/// A fabric, and a host at each host port except the manager's.
 struct World {
     hosted: Managed,
     hosts: BTreeMap<usize, Host>,
@@ -69,7 +70,7 @@ impl World {
         self.host(place).ask(Method::SET, mask, &record).record()
     }
 
-    /// Requests an alias GUID at `index` for a host, and returns the assigned one.
+    /// Requests an alias GUID at `index` for a host, and returns the assigned GUID.
     fn name(&mut self, place: usize, index: usize) -> Guid {
         let mut record = GuidInfoRecord::default();
         record.set_lid(self.hosted.lid(place)).set_block_num(0);
@@ -101,7 +102,7 @@ impl World {
         answer.expect("there is an answer").records()
     }
 
-    /// Waits until a packet from `from` reaches exactly the hosts `to`, each once.
+    /// Waits until a packet from `from` reaches exactly the hosts `to`, one copy each.
     fn wait_delivered(&self, from: usize, mlid: Lid, to: &[usize]) {
         let expected: BTreeMap<usize, u32> = to.iter().map(|&place| (place, 1)).collect();
         let delivered = wait_for_every(Duration::from_millis(50), LIMIT, || {
@@ -115,7 +116,7 @@ impl World {
     }
 }
 
-/// A served fabric with hosts, and an rsm that answers.
+/// Serves a fabric with hosts, and starts an rsm that answers.
 fn start() -> (World, rsm_tests::process::Running) {
     let hosted = Managed::start(FABRIC);
     let mut first = hosted.host(1);
@@ -181,7 +182,7 @@ fn after_sigkill_members_and_services_are_kept() {
     let mask = PathRecord::SGID | PathRecord::DGID;
     let path: PathRecord = world.host(1).ask(Method::GET, mask, &path).record();
     assert_eq!(path.dlid(), world.hosted.lid(3));
-    // New joins work, too.
+    // New joins work as well.
     world.join(5, BROADCAST, full);
     world.wait_delivered(1, Lid(0xC000), &[2, 3, 5]);
     rsm.terminate(LIMIT).unwrap().success().unwrap();
@@ -192,7 +193,7 @@ fn registrations_acknowledged_just_before_sigkill_are_kept() {
     let (mut world, rsm) = start();
     let full = JoinState::FULL_MEMBER;
     world.join(1, BROADCAST, full);
-    // By then, the first registrations are in the database, and the following ones are not.
+    // After this time the first registrations are in the database, and the later ones are not.
     std::thread::sleep(WRITTEN);
     for place in [2, 3, 4, 5] {
         world.join(place, BROADCAST, full);

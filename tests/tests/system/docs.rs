@@ -28,7 +28,7 @@ use rsm_tests::clock::{Stopwatch, wait_for_every};
 use rsm_tests::peer::require_peers;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Reasons not to run a block.
+/// The reasons for which a block is not run.
 const REASONS: &[(&str, &str)] = &[
     ("hardware", "needs an InfiniBand port or a GPU"),
     ("cargo", "compiles rsm"),
@@ -39,24 +39,24 @@ const REASONS: &[(&str, &str)] = &[
     ("files", "reads files of the reader's own site"),
 ];
 
-/// Info strings of blocks that are no commands.
+/// The info strings of blocks that are not commands.
 const NO_COMMANDS: &[&str] = &["text", "toml", "json", "yaml", "python"];
 
-/// README.md stays below this number of lines: everything else is in `docs/`.
+/// The limit of lines in README.md: everything else is in `docs/`.
 const README_LINES: usize = 150;
 
-/// How long the commands of one page may take.
+/// The maximum time for the commands of one page.
 const PAGE_LIMIT: Duration = Duration::from_secs(120);
 
 /// The polling interval of a page's shell.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The last lines of a page's output that a failure shows.
+/// The number of last lines of a page's output that a failure shows.
 const SHOWN_LINES: usize = 40;
 
-/// Line 1 of every script, in place of the page's title. `settle` waits for the daemons in the
-/// background, which miss parts or are degraded for as long as a page shows a fault; ERR names the command that
-/// failed. No newline: line numbers are those of the page.
+/// The first line of every script, in place of the page's title. `settle` waits for the daemons in
+/// the background, which lack parts or are degraded while a page shows a fault; the ERR trap names
+/// the command that failed. There is no newline, so that line numbers are those of the page.
 const PRELUDE: &str = concat!(
     r#"trap 'echo "FAILED at line $LINENO: $BASH_COMMAND (exit code $?)" >&2' ERR; "#,
     r#"settle() { local status=; for _ in {1..300}; do local waiting=; "#,
@@ -71,7 +71,7 @@ const PRELUDE: &str = concat!(
 
 /// A page of the documentation.
 struct Page {
-    /// Relative to the repository, for messages.
+    /// The path relative to the repository, for messages.
     name: String,
     path: PathBuf,
     text: String,
@@ -88,9 +88,9 @@ enum Tag<'a> {
 
 /// A fenced block.
 struct Block<'a> {
-    /// Index of the opening fence among the page's lines, from 0.
+    /// The index of the opening fence among the page's lines, from 0.
     opened: usize,
-    /// Index of the closing fence.
+    /// The index of the closing fence.
     closed: usize,
     info: &'a str,
 }
@@ -113,7 +113,7 @@ impl Block<'_> {
 }
 
 impl Page {
-    /// README.md first, then `docs/*.md` by name.
+    /// All pages: README.md first, then `docs/*.md` by name.
     fn all() -> Vec<Page> {
         let root = binaries::workspace();
         let entries = fs::read_dir(root.join("docs")).expect("there is a folder docs");
@@ -153,7 +153,7 @@ impl Page {
         blocks
     }
 
-    /// Lines outside fenced blocks, numbered from 1.
+    /// The lines outside fenced blocks, numbered from 1.
     fn prose(&self) -> Vec<(usize, &str)> {
         let blocks = self.blocks();
         let fenced = |index| {
@@ -167,7 +167,7 @@ impl Page {
             .collect()
     }
 
-    /// The blocks that run here, each line at the number that it has in the page.
+    /// The blocks that are run, each line at the number that it has in the page.
     fn script(&self) -> Script {
         let lines: Vec<&str> = self.text.lines().collect();
         let mut script = vec![""; lines.len()];
@@ -196,7 +196,7 @@ impl Page {
         }
     }
 
-    /// Anchors of the headings, as on GitHub and GitLab.
+    /// The anchors of the headings, as GitHub and GitLab make them.
     fn anchors(&self) -> Vec<String> {
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         let prose = self.prose().into_iter();
@@ -217,7 +217,7 @@ impl Page {
             .collect()
     }
 
-    /// Targets of the links with the lines that they are in.
+    /// The targets of the links, each with its line number.
     fn links(&self) -> Vec<(usize, &str)> {
         let prose = self.prose().into_iter();
         prose
@@ -231,7 +231,7 @@ impl Page {
             .collect()
     }
 
-    /// Why the link has no target, if it has none.
+    /// The reason why a link has no target; `None` if it has one.
     fn dead_end(&self, target: &str) -> Option<String> {
         if target.contains("://") {
             return None;
@@ -253,7 +253,7 @@ impl Page {
     }
 }
 
-/// A heading's anchor: lower case, blanks as hyphens, no punctuation.
+/// The anchor of a heading: lower case, blanks as hyphens, no punctuation.
 fn slug(title: &str) -> String {
     let lower = title.trim().to_lowercase();
     lower
@@ -267,13 +267,13 @@ fn slug(title: &str) -> String {
 struct Script {
     text: String,
     run: usize,
-    /// Blocks whose peers are not installed.
+    /// The number of blocks that are skipped because their peers are not installed.
     skipped: usize,
     not_run: usize,
 }
 
 impl Script {
-    /// Runs it; a failure names the page, the line, the command and its output.
+    /// Runs the script; the error names the page, the line, the command and its output.
     fn execute(&self, page: &Page) -> Result<(), String> {
         let directory = tempfile::Builder::new()
             .prefix("rsm-docs-")
@@ -301,13 +301,13 @@ impl Script {
 /// A shell in a process group of its own. Dropping it kills the group.
 struct Shell {
     child: Child,
-    /// The output of the shell and all its children.
+    /// The file with the output of the shell and all its children.
     log: PathBuf,
 }
 
 impl Shell {
-    /// `directory` gets the folder that the commands run in, one for their other files, the script
-    /// and the log.
+    /// Starts a shell. `directory` gets the folder in which the commands run, a folder for their
+    /// other files, the script and the log.
     fn start(directory: &Path, script: &str) -> std::io::Result<Shell> {
         let (work, own) = (directory.join("work"), directory.join("own"));
         fs::create_dir(&work)?;
@@ -338,7 +338,7 @@ impl Shell {
         Ok(Shell { child, log })
     }
 
-    /// Its exit status; none at the time limit.
+    /// The exit status; `None` at the time limit.
     fn wait(mut self, limit: Duration) -> Option<ExitStatus> {
         wait_for_every(POLL, limit, || self.child.try_wait().ok().flatten())
     }
@@ -348,14 +348,14 @@ impl Drop for Shell {
     fn drop(&mut self) {
         let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(group) = group {
-            // A group that is gone already needs no signal.
+            // A group that has ended needs no signal.
             let _ = kill_process_group(group, Signal::KILL);
         }
         let _ = self.child.wait();
     }
 }
 
-/// rsm's programs first; the diagnostics of peers live in `/usr/sbin`.
+/// The search path: rsm's programs come first; the diagnostics of peers are in `/usr/sbin`.
 fn search_path() -> std::ffi::OsString {
     let own = [binaries::rsm(), binaries::rsmctl()];
     let mut directories: Vec<PathBuf> = own
@@ -370,7 +370,7 @@ fn search_path() -> std::ffi::OsString {
 
 #[test]
 fn every_command_of_the_documentation_succeeds() {
-    // Build missing programs before the time limit of any page starts.
+    // Missing programs are built before the time limit of any page starts.
     let _ = (binaries::rsm(), binaries::sim_preload());
     let pages = Page::all();
     let outcomes: Vec<(String, Result<(), String>)> = std::thread::scope(|scope| {
@@ -390,7 +390,7 @@ fn every_command_of_the_documentation_succeeds() {
     let _ = std::io::Write::write_all(&mut std::io::stdout(), summary.as_bytes());
 }
 
-/// A summary of the run, and its result.
+/// Runs a page; returns a summary and the result.
 fn run(page: &Page) -> (String, Result<(), String>) {
     let stopwatch = Stopwatch::start();
     let script = page.script();
@@ -406,7 +406,7 @@ fn run(page: &Page) -> (String, Result<(), String>) {
     (counts, outcome)
 }
 
-/// Each promise of `docs/guarantees.md` names tests of this program, as `file::name`, or of rsm's
+/// Every promise in `docs/guarantees.md` names tests of this program, as `file::name`, or of rsm's
 /// library, as `rsm::module::name`.
 #[test]
 fn guarantees_name_the_tests_that_hold_them() {
@@ -430,7 +430,7 @@ fn guarantees_name_the_tests_that_hold_them() {
             };
             let path = root.join(path);
             let text = fs::read_to_string(&path).unwrap_or_default();
-            // Its last attribute is right above it.
+            // The last attribute of a test is on the line above it.
             assert!(
                 text.contains(&format!("]\nfn {name}()")),
                 "{}: no test {file}::{name}",
@@ -480,8 +480,8 @@ fn every_link_of_the_documentation_leads_to_a_file_and_a_heading() {
     }
 }
 
-/// The section of ARCHITECTURE.md that names functions, each list of them followed by the file that
-/// has them.
+/// The heading of the section of ARCHITECTURE.md that names functions; each list of functions is
+/// followed by the file that has them.
 const WALKS: &str = "## Two walks through the code";
 
 #[test]
@@ -492,7 +492,7 @@ fn every_function_of_a_walk_is_in_the_file_that_is_named() {
     let section = section.split("\n## ").next().unwrap_or_default();
     let mut functions: Vec<&str> = Vec::new();
     let mut found = 0;
-    // Every other part lies between backticks.
+    // Every second part lies between backticks.
     for code in section.split('`').skip(1).step_by(2) {
         if code.ends_with(".rs") {
             let file = fs::read_to_string(root.join(code));

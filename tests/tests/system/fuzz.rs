@@ -1,6 +1,6 @@
-//! The fuzz targets with their corpus, and with seeded mutants of it.
+//! Runs the fuzz targets on their corpus, and on seeded mutants of it.
 //!
-//! `RSM_FUZZ_WRITE=1 cargo test -p rsm-tests --test system fuzz::` writes the first inputs of a
+//! `RSM_FUZZ_WRITE=1 cargo test -p rsm-tests --test system fuzz::` writes the initial inputs of a
 //! corpus; existing files stay.
 
 use std::panic::catch_unwind;
@@ -8,10 +8,10 @@ use std::panic::catch_unwind;
 use rsm_tests::fuzz::{self, Target, mutant};
 use rsm_tests::virtual_time::seeds;
 
-/// Mutants in a test: some seconds' worth.
+/// The number of mutants in a test: some seconds of work.
 const FEW: u64 = 3_000;
 
-/// Mutants in the long run, unless `RSM_FUZZ_MUTANTS` says otherwise.
+/// The number of mutants in the long run, unless `RSM_FUZZ_MUTANTS` gives another.
 const MANY: u64 = 1_000_000;
 
 fn replay(target: &Target) {

@@ -1,5 +1,5 @@
-//! The whole system: in simulation (`sim_*`), next to real peers (`peers_*`), as an operator runs
-//! it (`managed_*`), and after crashes (`crash_*`).
+//! Tests of the whole system: in simulation (`sim_*`), beside real peers (`peers_*`), as an
+//! operator runs it (`managed_*`), and after crashes (`crash_*`).
 
 mod crash_sa;
 mod docs;

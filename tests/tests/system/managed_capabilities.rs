@@ -1,5 +1,5 @@
-//! `rsmctl nodes --capabilities` of a real rsm, on a fabric of devices that know GeneralInfo, refuse
-//! it, leave it unanswered, or are not asked for it.
+//! Runs `rsmctl nodes --capabilities` of a real rsm, on a fabric of devices that know GeneralInfo,
+//! refuse it, leave it unanswered, or are not asked for it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,8 +22,8 @@ const SWITCH: Guid = Guid(0x1000);
 /// A device: description, DeviceID, habits, and the text that `rsmctl` shows for it.
 type Device = (&'static str, u16, &'static str, &'static str);
 
-/// A Quantum-2, and adapters: a ConnectX-7 that answers, a ConnectX-5 that refuses, three
-/// ConnectX-6 that are silent, and a ConnectX-3, whose type is not asked.
+/// The devices: a Quantum-2, a ConnectX-7 that answers, a ConnectX-5 that refuses, three ConnectX-6
+/// that are silent, and a ConnectX-3, whose model is not asked.
 const DEVICES: [Device; 7] = [
     (
         "switch",

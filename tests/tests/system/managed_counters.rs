@@ -1,4 +1,4 @@
-//! A real rsm that reads the performance counters of a simulated fabric.
+//! A real rsm reads the performance counters of a simulated fabric.
 
 use std::fs;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use rsm_tests::process::{Invocation, Running};
 const LIMIT: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(200);
 
-/// rsm with this section `counters` of its configuration.
+/// An rsm with a given section `counters` in its configuration.
 struct Daemon {
     process: Running,
     directory: tempfile::TempDir,
@@ -33,7 +33,7 @@ impl Daemon {
         }
     }
 
-    /// The output of `rsmctl`; its standard error if it fails.
+    /// Runs `rsmctl`; returns its output, or its standard error if it fails.
     fn rsmctl(&self, arguments: &[&str]) -> Result<String, String> {
         let socket = format!("unix:{}", self.directory.path().join("rsm.sock").display());
         let rsmctl = Invocation::new(binaries::rsmctl(), self.directory.path());
@@ -52,7 +52,7 @@ impl Daemon {
         assert!(up.is_some(), "{}", self.process.stderr_so_far());
     }
 
-    /// The ports in `rsmctl counters`, of `part` only; none while rsm has read nothing.
+    /// The ports in `rsmctl counters`, of `part` only; empty while rsm has read no counters.
     fn counters(&self, part: &str) -> Vec<serde_json::Value> {
         match self.rsmctl(&["counters", part, "--format", "json"]) {
             Ok(answer) => serde_json::from_str(&answer).unwrap(),
@@ -110,7 +110,8 @@ fn errors_of_a_simulated_cable_show_up_in_the_counters() {
 fn busiest_port_comes_first_in_top_and_its_stream_goes_on() {
     let rsm = Daemon::start("enabled = true\ninterval_s = 1\nports_interval_s = 1");
     rsm.wait_until_up();
-    // 4 GB/s of words of 4 bytes, and half the time without leave to send.
+    // The traffic is 4 GB/s, counted in words of 4 bytes, and for half of the time there are no
+    // credits to send.
     for (port, counter, rate) in [
         ("1", "PortXmitData", "100000000"),
         ("2", "PortXmitData", "1000000000"),

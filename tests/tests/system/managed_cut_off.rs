@@ -1,4 +1,4 @@
-//! A real rsm and rsmctl: commands that cut hosts off name them first, and want `--yes`.
+//! A real rsm and rsmctl: commands that cut hosts off name these first, and require `--yes`.
 
 use std::fs;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use rsm_tests::process::{Finished, Invocation, Running};
 const LIMIT: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Four leaves with two hosts each.
+/// A fabric of four leaves with two hosts each.
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 
 struct Daemon {
@@ -50,7 +50,7 @@ impl Daemon {
         finished.unwrap_or_else(|error| panic!("{error}")).stdout
     }
 
-    /// The refusal of a command that changes nothing.
+    /// The refusal of a command, which changes nothing.
     fn refused(&self, arguments: &[&str]) -> String {
         let before = self.printed(&["partitions"]);
         let finished = self.run(arguments);

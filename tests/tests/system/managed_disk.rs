@@ -1,4 +1,4 @@
-//! rsm on a disk that is full or mounted read-only when it starts, in a mount namespace of its own.
+//! Starts rsm on a disk that is full or mounted read-only, in a mount namespace of its own.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ impl Site {
         self.folder.path().join("rsm.sock")
     }
 
-    /// Runs rsm once, so that the state folder has a store.
+    /// Runs rsm once, so that the state folder contains a store.
     fn bring_up_once(&self) {
         let rsm = Invocation::new(binaries::rsm(), self.folder.path());
         let rsm = rsm.args(["--fabric", FABRIC, "--once", "--state-dir"]);
@@ -43,8 +43,8 @@ impl Site {
         ended.success().unwrap();
     }
 
-    /// Starts rsm in a mount namespace of its own, after the commands `mounts` in it, in which
-    /// `$STATE` is the state folder.
+    /// Starts rsm in a mount namespace of its own, after running the commands `mounts` there, in
+    /// which `$STATE` is the state folder.
     fn start(&self, mounts: &str) -> Running {
         let script = format!(
             "set -e; {mounts}; exec \"$0\" --fabric {FABRIC} --state-dir \"$STATE\" --listen off --socket \"$SOCKET\""
@@ -63,7 +63,7 @@ impl Site {
         serde_json::from_str(&ended.stdout).ok()
     }
 
-    /// Waits until the subnet is up and the findings about files are `wanted`.
+    /// Waits until the subnet is up and the findings about files satisfy `wanted`.
     fn wait(&self, rsm: &Running, wanted: impl Fn(&[String]) -> bool) {
         let reached = wait_for_every(LOOK, LIMIT, || {
             let status = self.ask("status")?;
@@ -83,12 +83,13 @@ impl Site {
     }
 }
 
-/// Whether this process may make mount namespaces: root may.
+/// Whether this process may make mount namespaces, as root may.
 fn may_mount() -> bool {
     let tried = Command::new("unshare").args(["--mount", "true"]).status();
     let may = tried.is_ok_and(|status| status.success());
     if !may {
-        // Write past the capture of the test harness: a skipped test has to be visible.
+        // The message bypasses the output capture of the test harness, because a skipped test has
+        // to be visible.
         let _ = writeln!(
             std::io::stderr(),
             "skipped: `unshare --mount` is not permitted here; run the test as root"

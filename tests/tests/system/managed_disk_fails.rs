@@ -1,4 +1,4 @@
-//! A disk that fills or turns read-only below a running rsm: the SA answers, takes registrations
+//! A disk fills up or turns read-only below a running rsm: the SA answers, accepts registrations
 //! and keeps them once the disk works again.
 
 use std::io::Write as _;
@@ -19,24 +19,25 @@ const FABRIC: &str = "fat-tree:k=4,levels=2";
 const LIMIT: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The host that registers, and the one that asks what is registered.
+/// The index of the host that registers, and of the one that queries the registrations.
 const REGISTERS: usize = 2;
 const ASKS: usize = 3;
 
-/// A small disk at a folder, until it is dropped.
+/// A small disk mounted at a folder until it is dropped.
 struct Disk {
     at: PathBuf,
 }
 
 impl Disk {
-    /// Mounts it. `None`, with a message, where this process may not mount.
+    /// Mounts the disk. `None`, with a message, if this process may not mount.
     fn mount(at: PathBuf) -> Option<Disk> {
         std::fs::create_dir_all(&at).unwrap();
         let mut mount = Command::new("mount");
         let mount = mount.args(["-t", "tmpfs", "-o", "size=16m", "none"]);
         let is_mounted = mount.arg(&at).status().is_ok_and(|status| status.success());
         if !is_mounted {
-            // Write past the capture of the test harness: a skipped test has to be visible.
+            // The message bypasses the output capture of the test harness, because a skipped test
+            // has to be visible.
             let _ = writeln!(
                 std::io::stderr(),
                 "skipped: `mount` is not permitted here; run the test as root"
@@ -45,7 +46,7 @@ impl Disk {
         is_mounted.then_some(Disk { at })
     }
 
-    /// Lays the same folder over itself, read-only: what is opened from now on cannot be written.
+    /// Mounts the folder over itself, read-only: files opened from now on cannot be written.
     fn turn_read_only(&self) {
         for how in [&["--bind"][..], &["-o", "remount,bind,ro"]] {
             let mut mount = Command::new("mount");
@@ -54,7 +55,7 @@ impl Disk {
         }
     }
 
-    /// Takes that away again.
+    /// Reverts [`Disk::turn_read_only`].
     fn turn_writable(&self) {
         assert!(self.unmount());
     }
@@ -80,12 +81,12 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // The folder may be there twice.
+        // The folder may be mounted twice.
         while self.unmount() {}
     }
 }
 
-/// Registers a service, which the SA must take.
+/// Registers a service, which the SA must accept.
 fn register(fabric: &Managed, host: &mut Host, id: u64) {
     let mut service = ServiceRecord::default();
     let gid = fabric.gid(REGISTERS);
@@ -95,7 +96,7 @@ fn register(fabric: &Managed, host: &mut Host, id: u64) {
     assert_eq!(answer.status(), Status::OK, "service {id}");
 }
 
-/// Waits until there is the finding `storage`, or none.
+/// Waits until there is the finding `storage`, or, unless `holds`, until there is none.
 fn wait_for_finding(state: &Path, holds: bool) {
     let server = format!("unix:{}", state.join("rsm.sock").display());
     let mut last = String::new();
@@ -108,8 +109,8 @@ fn wait_for_finding(state: &Path, holds: bool) {
     assert!(reached.is_some(), "storage: {holds}, and not {last}");
 }
 
-/// Runs rsm on a disk that `breaks` and that is then `mended`, and kills it when it has said that
-/// all is well: what was registered before, meanwhile and afterwards is there at the next start.
+/// Runs rsm on a disk that `breaks` breaks and `mends` repairs, and kills rsm when it has reported
+/// that all is well: registrations from before, during and after the fault exist at the next start.
 fn registrations_outlive(breaks: impl Fn(&Disk), mends: impl Fn(&Disk)) {
     let fabric = Managed::start(FABRIC);
     let Some(disk) = Disk::mount(fabric.state()) else {
@@ -133,7 +134,7 @@ fn registrations_outlive(breaks: impl Fn(&Disk), mends: impl Fn(&Disk)) {
     mends(&disk);
     wait_for_finding(&fabric.state(), false);
     register(&fabric, &mut registers, 21);
-    // A registration is on the disk within the window that the guarantees name.
+    // A registration is on the disk within the time that the guarantees state.
     std::thread::sleep(Duration::from_secs(1));
     rsm.kill().unwrap();
 

@@ -14,18 +14,18 @@ use rsm_tests::clock::wait_for_every;
 use rsm_tests::managed::Managed;
 use rsm_tests::sa_key::SA_KEY;
 
-/// 20 switches, 16 hosts with a port each.
+/// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 
-/// Longer than rsm delays and takes to write new registrations.
+/// A time longer than rsm's delay before, and work of, writing new registrations.
 const WRITTEN: Duration = Duration::from_secs(2);
 
-/// Longer than rsm keeps the registrations of absent hosts.
+/// A time longer than rsm keeps the registrations of absent hosts.
 const FORGOTTEN: Duration = Duration::from_secs(12);
 
 const ALL: ComponentMask = ComponentMask::NONE;
 
-/// All generic notices of `trap`.
+/// A subscription to all generic notices of `trap`.
 fn all_of(trap: Trap) -> InformInfo {
     let mut info = InformInfo::default();
     info.set_lid_range_begin(InformInfo::LID_RANGE_ALL)
@@ -59,7 +59,7 @@ fn relink(hosted: &Managed, (node, port): (Guid, PortNum)) {
     done.expect("it runs").expect("there was a cable");
 }
 
-/// Takes reports until one of `trap` about `about` comes; confirms all of them.
+/// Receives reports until one of `trap` about `about` comes; confirms all of them.
 fn wait_report(host: &mut Host, trap: Trap, about: Option<Gid>) -> SaNotice {
     for _ in 0..100 {
         let report = host.report(LIMIT).expect("there is a report");
@@ -105,7 +105,7 @@ fn subscribers_get_reports_of_a_pulled_cable() {
     });
     let leaf = leaf.expect("it runs");
     unlink(&hosted, other);
-    // Its switch reports that the state of a link has changed; the sweep finds which link.
+    // The switch of the link reports that a link state has changed; the sweep finds which link.
     let changed = wait_report(&mut host, Trap::LINK_STATE_CHANGED, None);
     assert_eq!(changed.issuer_gid().guid(), leaf);
     let gone = wait_report(&mut host, Trap::GID_OUT_OF_SERVICE, Some(about));
@@ -121,7 +121,8 @@ fn subscribers_get_reports_of_a_pulled_cable() {
     assert_eq!(answer.status(), Status::OK);
     assert_eq!(subscriptions(&mut host).len(), 3);
 
-    // rsm stops reporting to a host that does not answer: no program is at this port any more.
+    // rsm stops reporting to a host that does not answer: there is no longer a program at this
+    // port.
     let mut silent = hosted.host(2);
     subscribe(&mut silent, Trap::LINK_STATE_CHANGED);
     drop(silent);
@@ -191,7 +192,7 @@ fn without_client_reregistration_no_host_is_asked_to_register_anew() {
     let conf = hosted.fabric.directory().join("opensm.conf");
     std::fs::write(&conf, "no_clients_rereg TRUE\n").unwrap();
     let arguments = ["--config", conf.to_str().unwrap()];
-    // A new manager, and then one that has lost all registrations.
+    // First a new manager starts, then one that has lost all registrations.
     for _ in 0..2 {
         let rsm = hosted.rsm_with(&mut host, &arguments);
         subscribe(&mut host, Trap::GID_OUT_OF_SERVICE);
@@ -211,7 +212,7 @@ fn only_a_host_cut_off_for_too_long_registers_anew() {
     subscribe(&mut far, Trap::GID_OUT_OF_SERVICE);
     subscribe(&mut near, Trap::GID_OUT_OF_SERVICE);
     subscribe(&mut near, Trap::GID_IN_SERVICE);
-    // Its port stays up: the fault cuts off its switch.
+    // The port of the host stays up: the fault cuts off its switch.
     let (node, port) = hosted.hosts[last];
     let uplinks = hosted.fabric.sim.with(move |sim| {
         let kinds: std::collections::BTreeMap<Guid, NodeKind> = sim.nodes().collect();

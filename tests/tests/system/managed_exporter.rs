@@ -1,4 +1,4 @@
-//! The metrics of `infiniband_exporter`: names and labels are those of its source.
+//! The metrics of `infiniband_exporter`: names and labels are taken from its source.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,8 +12,8 @@ const LOOK: Duration = Duration::from_millis(200);
 const COUNTERS: &str =
     "[counters]\nenabled = true\ninterval_s = 1\nports_interval_s = 1\nadapters_interval_s = 1\n";
 
-/// The counters of ports in `collectors/switch.go` and `collectors/hca.go` of version 0.10.0, with
-/// the labels `guid` and `port`: `infiniband_switch_port_…` and `infiniband_hca_port_…`.
+/// The port counters in `collectors/switch.go` and `collectors/hca.go` of version 0.10.0, with the
+/// labels `guid` and `port`: `infiniband_switch_port_…` and `infiniband_hca_port_…`.
 const OF_PORTS: [&str; 28] = [
     "transmit_data_bytes_total",
     "receive_data_bytes_total",
@@ -45,7 +45,7 @@ const OF_PORTS: [&str; 28] = [
     "looping_errors_total",
 ];
 
-/// The other metrics of the same version with their labels.
+/// The other metrics of that version, with their labels.
 const OTHERS: [(&str, &[&str]); 17] = [
     (
         "infiniband_switch_port_rate_bytes_per_second",
@@ -103,9 +103,8 @@ const UPLINK_OF_HCA: [&str; 8] = [
     "uplink_type",
 ];
 
-/// Metrics of that version that rsm does not have: the last execution of runs that end
-/// (`--exporter.runonce`), and readings of a chassis, which `ibswinfo` takes from registers of the
-/// vendor.
+/// The metrics of that version that rsm lacks: the last execution of runs that end
+/// (`--exporter.runonce`), and readings of a chassis, which `ibswinfo` takes from vendor registers.
 const ABSENT: [&str; 10] = [
     "infiniband_exporter_last_execution",
     "infiniband_switch_hardware_info",
@@ -119,8 +118,8 @@ const ABSENT: [&str; 10] = [
     "infiniband_switch_fan_rpm",
 ];
 
-/// Causes of PortXmitDiscards and counters of forward error correction, which the exporter does not
-/// read.
+/// The causes of PortXmitDiscards and the counters of forward error correction, which the exporter
+/// does not read.
 const OWN: [&str; 9] = [
     "sync_header_errors_total",
     "unknown_blocks_total",
@@ -133,7 +132,7 @@ const OWN: [&str; 9] = [
     "switch_hoq_lifetime_limit_discards_total",
 ];
 
-/// The sets of labels of each metric, and the values of each label.
+/// The label sets of each metric, and the values of each label.
 #[derive(Default)]
 struct Scraped {
     labels: BTreeMap<String, BTreeSet<Vec<String>>>,
@@ -148,7 +147,7 @@ impl Scraped {
                 Some((name, rest)) => (name, rest.rsplit_once('}').expect("it is closed").0),
                 None => (line.split(' ').next().unwrap_or_default(), ""),
             };
-            // No text of this fabric has such characters.
+            // No text of this fabric contains such characters.
             let mut names: Vec<String> = labels
                 .split("\",")
                 .filter_map(|label| Some(label.split_once("=\"")?.0.to_owned()))
@@ -166,7 +165,7 @@ impl Scraped {
     }
 }
 
-/// The metrics that the exporter has and rsm serves, with their labels.
+/// The metrics that both the exporter and rsm have, with their labels.
 fn expected() -> BTreeMap<String, Vec<String>> {
     let names = |labels: &[&str]| labels.iter().map(|&label| label.to_owned()).collect();
     let of_ports = ["switch", "hca"].into_iter().flat_map(|kind| {
@@ -184,7 +183,7 @@ fn expected() -> BTreeMap<String, Vec<String>> {
 #[test]
 fn names_and_labels_are_those_of_infiniband_exporter() {
     let site = Site::start_with("fat-tree:k=4,levels=2", COUNTERS);
-    // The causes are read where these counters move.
+    // Causes are read where these counters move.
     for port in ["leaf-01:1", "host-001"] {
         site.rsmctl(&["sim", "errors", port, "PortRcvErrors", "50"]);
     }
@@ -217,7 +216,7 @@ fn names_and_labels_are_those_of_infiniband_exporter() {
             "{name} is served after all"
         );
     }
-    // No two samples are the same but for their value.
+    // No two samples have the same name and labels.
     let series: Vec<&str> = scraped
         .lines
         .iter()
@@ -229,7 +228,7 @@ fn names_and_labels_are_those_of_infiniband_exporter() {
     collectors_and_guids(&site, &scraped);
 }
 
-/// Collectors have the exporter's names, and HCAs the GUIDs of their ports.
+/// Checks that collectors have the exporter's names, and HCAs the GUIDs of their ports.
 fn collectors_and_guids(site: &Site, scraped: &Scraped) {
     let of = |name: &str| -> Vec<&String> {
         let start = format!("{name}{{");

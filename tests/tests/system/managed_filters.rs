@@ -1,12 +1,12 @@
-//! Filters that cannot match: refused or said by every command, over HTTP and gRPC, never an empty
-//! answer without a word.
+//! Filters that cannot match are refused or reported by every command, over HTTP and gRPC; the
+//! answer is never empty without an explanation.
 
 use rsm_tests::web::{Site, get};
 
-/// Four leaves with four hosts each below two spines.
+/// A fabric of four leaves with four hosts each below two spines.
 const FABRIC: &str = "pgft:2;4,4;1,2;1,1,vports=2";
 
-/// A time to come, in milliseconds since the Unix epoch: the year 2100.
+/// A time in the future, in milliseconds since the Unix epoch: the year 2100.
 const FUTURE: &str = "4102444800000";
 
 #[test]
@@ -171,7 +171,7 @@ fn commands_refuse_filters_that_cannot_match() {
         assert_eq!(code, 1, "{arguments:?}: {output}");
         assert!(output.contains(text), "{arguments:?}: {output}");
     }
-    // What is known and has no events, or no virtual ports, is an empty list.
+    // A known node without events, or without virtual ports, gives an empty list.
     let (code, output) = site.told(&["events", "--node", "host-003", "--since", "0s"]);
     assert_eq!((code, output.as_str()), (0, ""));
 }

@@ -1,4 +1,4 @@
-//! Nodes and cables that are gone, as every command, the API and the page's data show them.
+//! Nodes and cables that have gone, as every command, the API and the page's data show them.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use rsm_tests::clock::wait_for;
 use rsm_tests::web::{Site, get};
 use serde_json::Value;
 
-/// Four leaves with four hosts each (ports 1 to 4) below two spines (ports 5 and 6).
+/// A fabric of four leaves with four hosts each (ports 1 to 4) below two spines (ports 5 and 6).
 const FABRIC: &str = "pgft:2;4,4;1,2;1,1";
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Waits until the output of a command holds `text`, and returns it.
+/// Waits until the output of a command contains `text`, and returns it.
 fn wait_for_text(site: &Site, arguments: &[&str], text: &str) -> String {
     let found = wait_for(LIMIT, || {
         let (_, output) = site.told(arguments);
@@ -59,7 +59,7 @@ fn every_command_says_where_a_host_was_that_is_off() {
     );
     let findings = site.printed(&["findings", "--node", "host-007"]);
     assert!(findings.contains("host-missing"), "{findings}");
-    // The leaf's port says where its cable led.
+    // The leaf's port names the former end of its cable.
     let port = site.printed(&["ports", "leaf-02:3", "--wide"]);
     assert!(port.contains("GONE: host-007 mlx5_0:1, until 20"), "{port}");
 }

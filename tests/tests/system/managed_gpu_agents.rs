@@ -1,4 +1,4 @@
-//! Agents of GPU hosts beside a managed subnet: reports, hosts that cannot be read, managers that are
+//! Agents of GPU hosts on a managed subnet: reports, hosts that cannot be read, managers that are
 //! away, bulk imports, and 5,632 hosts at once.
 
 use std::fs;
@@ -13,7 +13,7 @@ use rsm_tests::web::{Site, get};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A tree like /sys of a machine with GPUs, each with an adapter beside it.
+/// Creates a tree like /sys of a machine with GPUs, each with an adapter beside it.
 pub(crate) fn sys(directory: &Path, gpus: usize, serial: usize) -> PathBuf {
     let sys = directory.join(format!("sys-{serial}"));
     let put = |path: &str, text: &str| {
@@ -58,7 +58,7 @@ fn agent(directory: &Path, server: &str, host: &str, sys: &Path) -> Invocation {
     agent.arg("--sys").arg(sys)
 }
 
-/// Exit code and standard error.
+/// The exit code and the standard error of an agent.
 fn run(agent: &Invocation) -> (i32, String) {
     let finished = agent.run(LIMIT).expect("it ends");
     (finished.status.code().unwrap_or(-1), finished.stderr)
@@ -79,7 +79,7 @@ fn printed(site: &Site, arguments: &[&str]) -> String {
     text
 }
 
-/// How often inventories were imported.
+/// The number of imports of inventories so far.
 fn imports(site: &Site) -> usize {
     printed(site, &["events", "--newest", "1000"])
         .matches("import-gpu-inventory ")
@@ -103,7 +103,7 @@ fn agents_send_an_inventory_once_and_again_only_when_it_has_changed() {
     fs::write(state, "1: DOWN").expect("there is room");
     assert_eq!(run(&one).0, 0);
     assert_eq!(imports(&site), 2);
-    // Another machine of the same name.
+    // Another machine with the same name reports.
     let other = agent(
         directory.path(),
         &server,
@@ -121,7 +121,7 @@ fn agents_send_an_inventory_once_and_again_only_when_it_has_changed() {
         status.contains("a second machine reports as gpu-a"),
         "{status}"
     );
-    // The host is silent: one of all findings, and in the metrics.
+    // The host is silent: one of all findings is about it, and the metrics show it.
     let found = |text: &str| {
         let seen = || printed(&site, &["findings"]).contains(text).then_some(());
         assert!(wait_for(LIMIT, seen).is_some(), "{text}: {}", site.log());
@@ -147,7 +147,7 @@ fn agents_send_an_inventory_once_and_again_only_when_it_has_changed() {
     assert!(wait_for(Duration::from_secs(3), seen).is_some());
 }
 
-/// The prolog that the documentation shows, with the settings in another file.
+/// The prolog in the documentation, with the settings in another file.
 fn prolog(settings: &Path) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let page = fs::read_to_string(root.join("docs/gpus.md")).expect("a page of ours");
@@ -182,7 +182,7 @@ fn slurm_prolog_reports_with_the_settings_of_the_timer_and_never_drains_the_host
             tree.display()
         );
         fs::write(&settings, text).expect("there is room");
-        // Slurm starts prologs with an environment of their own.
+        // Slurm starts prologs with a minimal environment.
         let script = format!("PATH={path}\n{}", prolog(&settings));
         let shell = Invocation::new(Path::new("/bin/sh"), directory.path());
         let finished = shell.args(["-c", &script]).run(LIMIT).expect("it ends");
@@ -242,7 +242,7 @@ fn gpu_hosts_that_hang_or_have_no_gpu_do_not_stop_their_agents() {
         hosts.contains("gpu-1") && !hosts.contains("cpu-1"),
         "{hosts}"
     );
-    // A library that is no NVML.
+    // The library is not NVML.
     let bad = Invocation::new(binaries::rsm_agent(), directory.path());
     let bad = bad.args(["--print", "--nvml", "/bin/sh", "--sys"]);
     let bad = bad
@@ -317,7 +317,7 @@ fn gpu_folder_is_imported_in_one_call_and_with_a_bad_file_not_at_all() {
     put("gpu-17.json", &inventory(17));
     assert_eq!(printed(&site, &import), "40 hosts imported, 40 changed\n");
     put("gpu-18.json", &inventory(99));
-    // Another machine of the name: none of the 40 is imported.
+    // Another machine has one of the names: none of the 40 hosts is imported.
     let (code, text) = rsmctl(&site, &import);
     assert!(code == 1 && text.contains("gpu-18"), "{code} {text}");
     printed(&site, &["gpu", "forget", "gpu-18"]);
@@ -340,7 +340,7 @@ fn inventories_of_newer_agents_are_kept_and_what_is_not_known_is_found() {
         text.contains("8 GPUs, 8 ports") && text.contains("the server does not know gpus.ecc"),
         "{text}"
     );
-    // From a folder as well, where the client reads it first.
+    // The import also works from a folder, which the client reads first.
     let text = printed(
         &site,
         &["gpu", "import", &folder.path().display().to_string()],
@@ -361,7 +361,7 @@ fn inventories_of_newer_agents_are_kept_and_what_is_not_known_is_found() {
     assert!(wait_for(LIMIT, gone).is_some());
 }
 
-/// A host with 8 GPUs, and as many adapters with GUIDs of their own.
+/// The inventory of a host with 8 GPUs, and 8 adapters with GUIDs of their own.
 fn inventory(number: u64) -> String {
     let ports: Vec<serde_json::Value> = (0..8u64)
         .map(|port| {
@@ -381,14 +381,15 @@ fn inventory(number: u64) -> String {
     host.to_string()
 }
 
-/// The hosts of a large site.
+/// The number of hosts of a large site.
 const SITE: u64 = 5_632;
 
-/// Connections at once, as many as the agents of a minute have when each takes a third of a second.
+/// The number of simultaneous connections, as many as the agents of one minute have if each takes a
+/// third of a second.
 const AT_ONCE: u64 = 32;
 
-/// One report of each host, as agents make it: a connection of its own, the digest, and the
-/// inventory where it is not known. Returns how many inventories were sent.
+/// Sends one report for each host, as agents do: a connection each, the digest, and the inventory
+/// if the digest is unknown. Returns the number of inventories sent.
 async fn reports(server: &rsm_api::client::Endpoint, inventories: &[String]) -> usize {
     use rsm_proto::v1::gpu_service_client::GpuServiceClient;
     use rsm_proto::v1::{CheckGpuHostRequest, GpuFormat, ImportGpuHostRequest};
@@ -432,7 +433,8 @@ async fn reports(server: &rsm_api::client::Endpoint, inventories: &[String]) -> 
     tasks.join_all().await.into_iter().sum()
 }
 
-/// `cargo test --workspace --test system gpu_hosts_of_a_large_site -- --ignored --nocapture`
+/// Run with `cargo test --workspace --test system gpu_hosts_of_a_large_site -- --ignored
+/// --nocapture`.
 #[test]
 #[expect(clippy::print_stdout, reason = "a measurement shows its figures")]
 #[ignore = "takes some minutes; prints how long 5,632 hosts take to report"]

@@ -13,7 +13,7 @@ use crate::managed_gpu_agents::sys;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A library with the functions of NVIDIA's, of two GPUs with four NVLinks between them.
+/// Builds a library with the functions of NVIDIA's, for two GPUs with four NVLinks between them.
 fn library(directory: &Path) -> std::path::PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let source = root.join("routing/gdr/probe/tests/probe/nvml.c");
@@ -54,7 +54,7 @@ fn agent_reads_nvidias_library_in_a_process_of_its_own() {
     ] {
         assert!(told.contains(part), "{part}: {told}");
     }
-    // The same, and what /sys alone knows: adapters.
+    // The inventory is the same, plus what only /sys contains: adapters.
     let tree = sys(directory.path(), 2, 1);
     let all = print(directory.path(), &library, &tree);
     assert!(
@@ -71,8 +71,8 @@ fn agent_reads_nvidias_library_in_a_process_of_its_own() {
     assert!(!all.stderr.contains("NVML: "), "{}", all.stderr);
 }
 
-/// A manager that serves TLS at an address of TCP alone, with its files in `directory`, and with more
-/// lines of the section `api` and of the file of roles.
+/// Starts a manager that serves TLS at a TCP address only, with its files in `directory`, and with
+/// more lines in the section `api` and in the file of roles.
 pub(crate) fn manager(directory: &Path, api: &str, roles: &str) -> (Running, String) {
     let certificates = Certificates::at(directory);
     certificates.authority("ca").expect("openssl");

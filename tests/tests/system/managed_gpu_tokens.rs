@@ -1,4 +1,4 @@
-//! The agent of GPU hosts over TLS with a bearer token: its role, its end, its issuer, and the audit
+//! The agent of GPU hosts over TLS with a bearer token: its role, expiry and issuer, and the audit
 //! log.
 
 use std::path::Path;
@@ -26,7 +26,7 @@ struct Issuer {
 }
 
 impl Issuer {
-    /// One with a new key, which openssl makes.
+    /// Creates an issuer with a new key, which openssl makes.
     fn new() -> Issuer {
         let make = "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:prime256v1 | \
             openssl pkcs8 -topk8 -nocrypt -outform DER";
@@ -40,7 +40,7 @@ impl Issuer {
         }
     }
 
-    /// The key set of the manager.
+    /// The key set for the manager.
     fn key_set(&self) -> String {
         let mut key = Jwk::from_encoding_key(&self.key, Algorithm::ES256).expect("a key");
         key.common.key_id = Some(KEY.to_owned());
@@ -54,7 +54,7 @@ impl Issuer {
     }
 }
 
-/// The claims of a subject with a role, which end so many seconds from now.
+/// The claims of a subject with a role, which expire this many seconds from now.
 fn claims(subject: &str, role: &str, seconds: i64) -> Value {
     let since = SystemTime::UNIX_EPOCH.elapsed().expect("it is later");
     let now = i64::try_from(since.as_secs()).expect("it is not so late");
@@ -67,7 +67,7 @@ fn claims(subject: &str, role: &str, seconds: i64) -> Value {
     })
 }
 
-/// A manager that takes tokens, with the folder of its files.
+/// A manager that accepts tokens, with the folder of its files.
 struct Site {
     directory: tempfile::TempDir,
     running: Running,
@@ -98,7 +98,7 @@ impl Site {
         self.directory.path().join(name).display().to_string()
     }
 
-    /// The agent of a host with a token in a file.
+    /// Prepares the agent of a host with a token in a file.
     fn agent(&self, host: &str, token: &Path, tree: &Path) -> Invocation {
         let agent = Invocation::new(binaries::rsm_agent(), self.directory.path());
         let agent = agent.args(["--server", &self.server, "--host", host, "--nvml", "off"]);
@@ -106,7 +106,7 @@ impl Site {
         agent.arg("--token-file").arg(token).arg("--sys").arg(tree)
     }
 
-    /// One report with this token: the exit code and the log.
+    /// Sends one report with this token; returns the exit code and the log.
     fn report(&self, host: &str, token: &str, tree: &Path) -> (Option<i32>, String) {
         let file = self.directory.path().join(format!("{host}.token"));
         std::fs::write(&file, token).expect("there is room");
@@ -121,7 +121,7 @@ impl Site {
         rsmctl.run(LIMIT).expect("it ends").stdout
     }
 
-    /// Waits for a line of the audit log with all of these.
+    /// Waits for a line of the audit log that contains all of these parts.
     fn wait_audited(&self, parts: &[&str]) {
         let text = || std::fs::read_to_string(self.path("state/audit.jsonl")).unwrap_or_default();
         let is_it = |line: &str| parts.iter().all(|part| line.contains(part));
@@ -171,7 +171,7 @@ fn agent_reports_with_a_token_of_the_role_and_refusals_are_audited() {
         assert_eq!(code, Some(1), "{host}: {text}");
         assert!(text.contains(reason), "{host}: {text}");
         assert!(!text.contains(&token), "{host}: {text}");
-        // Many refusals of one identity have one line a second.
+        // Many refusals of one identity produce one line per second.
         let parts = [identity, "\"refused\"", "GpuService/", reason];
         site.wait_audited(&parts);
         std::thread::sleep(Duration::from_millis(1100));
@@ -196,7 +196,7 @@ fn agent_that_stays_reports_again_once_its_token_is_exchanged() {
     let file = site.directory.path().join("token");
     let put = |seconds| {
         let token = site.issuer.sign(&claims("gpu-agent", "gpu-hosts", seconds));
-        // In one step, as those who exchange tokens do it.
+        // The token is replaced in one step, as programs that renew tokens do it.
         let next = site.directory.path().join("token.next");
         std::fs::write(&next, token).expect("there is room");
         std::fs::rename(next, &file).expect("it is ours");

@@ -1,5 +1,5 @@
-//! GPU hosts as a new user would try them: a simulated SuperPOD, one host's matrix, swapped cables,
-//! exported files; all as processes.
+//! GPU hosts as a new user would try them, with all programs as processes: a simulated SuperPOD,
+//! one host's matrix, swapped cables and exported files.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -59,7 +59,7 @@ impl Story {
         rsmctl.env("RSM_SERVER", socket).args(arguments)
     }
 
-    /// Exit code and all output.
+    /// The exit code and all output of rsmctl.
     fn rsmctl(&self, arguments: &[&str]) -> (i32, String) {
         let program = self.program_in(self.directory.path(), arguments);
         let finished = program.run(LIMIT).expect("it ends");
@@ -113,7 +113,7 @@ fn one_matrix_describes_a_superpod_and_swapped_cables_are_findings() {
     let plan: serde_json::Value = serde_json::from_str(&plan).expect("JSON");
     assert_eq!(plan["load"]["worst_link"], 1, "{plan}");
 
-    // Swap two cables between their leaves.
+    // Two cables are swapped between their leaves.
     let swap = [
         "sim",
         "swap",

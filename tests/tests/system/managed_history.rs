@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Four leaves with four hosts each, two spines.
+/// A fabric of four leaves with four hosts each, and two spines.
 const FABRIC: &str = "sim:pgft:2;4,4;1,2;1,1";
 
 /// A daemon on a simulated fabric.
@@ -68,7 +68,7 @@ impl Daemon {
         serde_json::from_str(&text).expect("it is JSON")
     }
 
-    /// Waits until the output of a command has `text`.
+    /// Waits until the output of a command contains `text`.
     fn wait_for(&self, arguments: &[&str], text: &str) -> String {
         let found = wait_for(LIMIT, || {
             let (code, output) = self.rsmctl(arguments);
@@ -77,14 +77,14 @@ impl Daemon {
         found.unwrap_or_else(|| panic!("{arguments:?}: {}", self.rsmctl(arguments).1))
     }
 
-    /// A moment after the last convergence, as RFC 3339.
+    /// A time after the last convergence, as RFC 3339.
     fn moment(&self) -> String {
         let history = self.json(&["history", "--newest", "1"]);
         let at = history[0]["finished_unix_ms"].as_u64();
         rsm_api::timestamp(at.expect("it has a time") + 1)
     }
 
-    /// A host and its port at a leaf, as `leaf:port`, other than the manager's.
+    /// A leaf and its port, as `leaf:port`, with a host other than the manager's.
     fn last_host(&self) -> (String, String, String) {
         let links = self.json(&["links"]);
         let links = links.as_array().expect("it is a list");
@@ -149,7 +149,7 @@ fn the_history_tells_what_changed_last_night_after_a_restart() {
     let before = daemon.moment();
     let (host, leaf, port) = daemon.last_host();
 
-    // Which host is gone, since when, and where was it?
+    // The question: which host is gone, since when, and where was it?
     daemon.printed(&["sim", "unlink", &leaf, &port]);
     let events = ["events", "--since", "1h", "--node", &host];
     let gone = daemon.wait_for(&events, "node vanished");
@@ -162,7 +162,7 @@ fn the_history_tells_what_changed_last_night_after_a_restart() {
     let here = daemon.printed(&["diff", "now"]);
     assert!(!here.contains("node-vanished"), "{here}");
 
-    // Who drained what? A refused request has its reason.
+    // The question: who drained what? A refused request has its reason.
     let (code, refused) = daemon.rsmctl(&["drain", &leaf]);
     assert_eq!(code, 1, "{refused}");
     let acts = daemon.wait_for(&["events", "--kind", "operator"], "was refused");
@@ -174,7 +174,7 @@ fn the_history_tells_what_changed_last_night_after_a_restart() {
     let lost = format!("host {host} lost at {leaf}:{port}");
     assert_eq!(log.matches(&lost).count(), 1, "{log}");
 
-    // The next run knows it all, and the host, which the new simulation has again, is back.
+    // The next run knows everything, and the host, which the new simulation has again, is back.
     daemon.start();
     let again = daemon.wait_for(&events, "node vanished");
     assert!(again.contains(&gone), "{again}");
@@ -189,7 +189,7 @@ fn the_history_tells_what_changed_last_night_after_a_restart() {
     let difference = daemon.printed(&["diff", &before, "--wide"]);
     assert!(!difference.contains("node-vanished"), "{difference}");
 
-    // Times and filters that are none are named.
+    // Invalid times and filters are named in the error.
     let (code, text) = daemon.rsmctl(&["diff", "tomorrow"]);
     assert_eq!(code, 2, "{text}");
     assert!(text.contains("is no time"), "{text}");

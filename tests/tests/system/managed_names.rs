@@ -1,5 +1,5 @@
-//! A real rsm with the operator's names of nodes: they are in every report, and hosts that query
-//! the SA still see NodeDescription.
+//! A real rsm with the operator's names of nodes: every report has them, and hosts that query the
+//! SA still see NodeDescription.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use rsm_tests::process::{Invocation, Running};
 const LIMIT: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(200);
 
-/// `leaf-01` and `host-001` of the generated tree.
+/// The GUIDs of `leaf-01` and `host-001` in the generated tree.
 const LEAF: u64 = 0x1070_fd03_0000_0040;
 const HOST: u64 = 0xe09d_7303_0000_0008;
 
@@ -22,7 +22,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    /// rsm with an `opensm.conf` that names the map `names`.
+    /// Starts rsm with an `opensm.conf` that names the map `names`.
     fn start(names: &str) -> Daemon {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
@@ -94,7 +94,8 @@ fn names_of_the_map_are_shown_everywhere_and_a_reload_changes_them() {
         assert!(rsm.rsmctl(&["lft", name]).is_some(), "{name}");
     }
 
-    // Files for other programs: OpenSM's dumps have the names, and a topology has descriptions.
+    // Files for other programs: OpenSM's dumps have the operator's names, and a topology has
+    // descriptions.
     let dump = fs::read_to_string(rsm.path("dumps/opensm-lfts.dump")).unwrap();
     assert!(
         dump.contains("rack A top") && !dump.contains("leaf-01"),
@@ -117,7 +118,7 @@ fn names_of_the_map_are_shown_everywhere_and_a_reload_changes_them() {
         "{nodes}"
     );
 
-    // A map that is gone keeps the one in force, with a finding.
+    // If the map is gone, the one in force stays, with a finding.
     fs::remove_file(rsm.path("names")).unwrap();
     rsm.process.hang_up();
     rsm.wait_for(&["findings"], "names");

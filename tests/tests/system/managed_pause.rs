@@ -1,4 +1,4 @@
-//! Two real rsm processes on one served fabric: the test stops and resumes the master.
+//! Two real rsm processes on one served fabric: the test suspends and resumes the master.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl Manager {
         }
     }
 
-    /// The state of the subnet as it sees it: `up`, `standby`, …; empty while it does not answer.
+    /// The role that the manager reports: `up`, `standby`, …; empty while it does not answer.
     fn role(&self) -> String {
         let rsmctl = Invocation::new(binaries::rsmctl(), &self.directory);
         let rsmctl = rsmctl.args(["--server", &self.server, "status", "--format", "json"]);

@@ -1,5 +1,5 @@
 //! `docs/questions.md`: each of its commands is run in the situation in which an operator asks the
-//! question, and the answer is in the output.
+//! question, and the output has the answer.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,10 +18,10 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Four leaves with four hosts each (ports 1 to 4) below two spines (ports 5 and 6).
+/// A fabric of four leaves with four hosts each (ports 1 to 4) below two spines (ports 5 and 6).
 const FABRIC: &str = "pgft:2;4,4;1,2;1,1";
 
-/// The cable of `leaf-04:6` is slower than its siblings.
+/// The fabric, in which the cable of `leaf-04:6` is slower than its siblings.
 fn netlist() -> Netlist {
     let netlist = generate(FABRIC).expect("it is a fabric");
     let leaf = node(&netlist, "leaf-04");
@@ -66,7 +66,7 @@ impl Manager {
         }
     }
 
-    /// Runs a command as it is in the page; its exit code and output.
+    /// Runs a command as it is in the page; returns the exit code and the output.
     fn run(&self, command: &str) -> (i32, String) {
         let mut words = command.split_whitespace();
         assert_eq!(words.next(), Some("rsmctl"), "{command}");
@@ -84,7 +84,7 @@ impl Manager {
         text
     }
 
-    /// Waits until a line of the output holds all of `texts`, and returns it.
+    /// Waits until a line of the output contains all of `texts`, and returns it.
     fn line(&self, command: &str, texts: &[&str]) -> String {
         let holds = |line: &&str| texts.iter().all(|text| line.contains(text));
         let found = wait_for(LIMIT, || {
@@ -104,7 +104,7 @@ struct Site {
     master: Manager,
     standby: Manager,
     netlist: Netlist,
-    /// Rows of the page's table that are not asked yet: question and command.
+    /// The rows of the page's table that have not been asked yet: question and command.
     open: BTreeSet<(String, String)>,
 }
 
@@ -171,7 +171,7 @@ impl Site {
         );
     }
 
-    /// A moment after the last convergence, as RFC 3339.
+    /// A time after the last convergence, as RFC 3339.
     fn moment(&self) -> String {
         let text = self
             .master
@@ -220,7 +220,7 @@ fn each_question_of_the_page_is_answered_by_its_command() {
 
     let command = site.command("Which hosts use this link?");
     let hosts = site.master.printed(&command);
-    // The hosts of the leaf send to half of the others over it.
+    // The hosts of the leaf send over the cable to half of all other hosts.
     for host in ["host-009", "host-010", "host-011", "host-012"] {
         let row = hosts.lines().find(|line| line.starts_with(host));
         let row = row.unwrap_or_else(|| panic!("no {host} in {hosts}"));

@@ -1,5 +1,5 @@
-//! A real rsm whose broadcast group is faster than its hosts: each refused join is a finding, an
-//! event and a line of the log, and was foreseen.
+//! A real rsm whose broadcast group is faster than its hosts: each refused join becomes a finding,
+//! an event and a line of the log, and was foreseen.
 
 use std::fs;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use rsm_tests::process::Invocation;
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(200);
 
-/// ff12:401b:ffff::ffff:ffff
+/// The broadcast group of the default partition: ff12:401b:ffff::ffff:ffff.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
 /// Joins the broadcast group as IP over InfiniBand does.

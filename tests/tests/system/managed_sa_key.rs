@@ -1,5 +1,5 @@
-//! A host that shows keys which everybody may know, through umad: it reads no M_Key, and changes
-//! nothing of other hosts.
+//! A host that shows generally known keys through umad reads no M_Key, and changes nothing of other
+//! hosts.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use rsm_tests::clock::wait_for_every;
 use rsm_tests::managed::Managed;
 use rsm_tests::sa_key::{self, SA_KEY};
 
-/// Two switches, and hosts at both.
+/// A fabric of two switches, with hosts at both.
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 
 /// The broadcast group of IP over InfiniBand in the default partition.
@@ -27,14 +27,14 @@ const KNOWN: u64 = 1;
 /// An SM_Key of the site's own, which SMInfo shows.
 const SM_KEY: u64 = 0x77;
 
-/// Of one host: the one that is attacked.
+/// The index of the host that is attacked.
 const VICTIM: usize = 2;
 
 const NAMED: ComponentMask = McMemberRecord::MGID
     .with(McMemberRecord::PORT_GID)
     .with(McMemberRecord::JOIN_STATE);
 
-/// An M_Key for each port, and one key for all ports.
+/// The settings of M_Keys: one for each port, and one key for all ports.
 const M_KEYS: [&str; 2] = ["per-port", "one"];
 
 /// A fabric whose ports hold M_Keys, with rsm, the victim and the attacker.
@@ -46,7 +46,8 @@ struct Attacked {
 }
 
 impl Attacked {
-    /// `sm_key` is that of the managers, and `has_own` whether the SA has a key.
+    /// Starts the fabric. `sm_key` is the SM_Key of the managers, and `has_own` says whether the SA
+    /// has a key of its own.
     fn start(m_keys: &str, sm_key: u64, has_own: bool) -> Attacked {
         let managed = Managed::start(FABRIC);
         let folder = managed.fabric.directory().join("conf");
@@ -89,7 +90,7 @@ impl Attacked {
         )
     }
 
-    /// The victim joins the broadcast group, and has a service.
+    /// Joins the victim to the broadcast group, and registers a service for it.
     fn register(&mut self) {
         let (member, service) = (self.membership(), self.service());
         let joined = self.victim.ask(Method::SET, NAMED, &member);
@@ -120,7 +121,8 @@ impl Attacked {
         record
     }
 
-    /// What the attacker tries to change with `key`: the statuses of the answers, `None` without one.
+    /// Tries to change registrations of the victim with `key`; returns the statuses of the answers,
+    /// `None` without one.
     fn attack(&mut self, key: u64) -> [Option<Status>; 3] {
         let (member, service) = (self.membership(), self.service());
         let mut alias = GuidInfoRecord::default();
@@ -136,7 +138,7 @@ impl Attacked {
         [leave, forget, name].map(|answer| answer.map(|answer| answer.status()))
     }
 
-    /// Whether the victim's membership, its service and its alias GUIDs are as it left them.
+    /// Whether the victim's membership, service and alias GUIDs are as the victim left them.
     fn is_untouched(&mut self) -> bool {
         let of_service = ServiceRecord::SERVICE_ID | ServiceRecord::SERVICE_GID;
         let service = self.service();
@@ -195,7 +197,7 @@ fn the_own_key_of_the_sa_opens_what_no_other_key_does() {
                     .all(|status| *status != Some(Status::OK))
             );
         }
-        // A wrong key gets no answer: trying keys reveals nothing.
+        // A wrong key gets no answer, so that trying keys reveals nothing.
         for key in [SM_KEY, SA_KEY ^ 1] {
             assert_eq!(attacked.m_keys(key), None);
             assert_eq!(attacked.attack(key), [None; 3]);

@@ -1,5 +1,5 @@
-//! `rsm sim run` starts a program only if it is proven that the program cannot see this machine's
-//! devices.
+//! `rsm sim run` starts a program only if it is certain that the program cannot access this
+//! machine's devices.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ use rsm_tests::clock::wait_for;
 use rsm_tests::process::{Finished, Invocation};
 use rsm_tests::served::Served;
 
-/// A fabric that is served at once.
+/// A fabric that is quickly served.
 const FABRIC: &str = "ring:4";
 
 /// The file name of the library.
@@ -20,7 +20,8 @@ const LIBRARY: &str = "librsm_sim_preload.so";
 /// The beginning of every refusal that concerns the program itself.
 const REFUSED: &str = "it would run on the umad devices of this machine";
 
-/// Runs `rsm sim run` with `options` on `served`; the program leaves a file `ran`.
+/// Runs `rsm sim run` with `options` on `served`. Second, whether the program has run, which it
+/// shows by creating the file `ran`.
 fn run(rsm: &Path, served: &Served, options: &[&str], program: &[&str]) -> (Finished, bool) {
     let trace = served.directory().join("ran");
     let _ = fs::remove_file(&trace);
@@ -37,7 +38,7 @@ fn run(rsm: &Path, served: &Served, options: &[&str], program: &[&str]) -> (Fini
     (finished, trace.exists())
 }
 
-/// A program that leaves a trace where it runs.
+/// A program that leaves a file where it runs.
 const TOUCH: &[&str] = &[
     "sh",
     "-c",
@@ -53,7 +54,7 @@ fn assert_refused((finished, ran): (Finished, bool), reason: &str) {
 /// A link to rsm in a folder of its own, without the library beside it.
 fn rsm_alone() -> (tempfile::TempDir, std::path::PathBuf) {
     let rsm = binaries::rsm();
-    // A hard link needs the same file system.
+    // A hard link requires the same file system.
     let dir = tempfile::tempdir_in(rsm.parent().unwrap()).unwrap();
     let bin = dir.path().join("bin");
     fs::create_dir(&bin).unwrap();
@@ -118,7 +119,7 @@ fn missing_library_refuses_and_the_program_never_starts() {
         run(&binaries::rsm(), &served, &given, TOUCH),
         "/nowhere/library.so",
     );
-    // As packages install it, the library is found.
+    // A library where packages install it is found.
     let private = dir.path().join("lib/rsm");
     fs::create_dir_all(&private).unwrap();
     fs::copy(binaries::sim_preload(), private.join(LIBRARY)).unwrap();
@@ -134,7 +135,7 @@ fn library_that_the_loader_ignores_refuses_and_the_program_never_starts() {
     let beside = rsm.with_file_name(LIBRARY);
     fs::write(&beside, "no library").unwrap();
     assert_refused(run(&rsm, &served, &[], TOUCH), "not simulated");
-    // A library that loads and is another one.
+    // The library loads and is a different one.
     fs::remove_file(&beside).unwrap();
     let libc = fs::read_to_string("/proc/self/maps").unwrap();
     let mut libc = libc
@@ -186,7 +187,7 @@ fn program_that_ignores_preloaded_libraries_is_refused() {
         let refused = run(&binaries::rsm(), &served, &[], &program);
         assert!(refused.0.stderr.contains(REFUSED), "{}", refused.0.stderr);
         assert_refused(refused, "setuid or setgid bit");
-        // So is a script of such an interpreter.
+        // A script of such an interpreter is refused as well.
         let script = served.directory().join("script");
         fs::write(&script, format!("#!{}\necho x > ran\n", copy.display())).unwrap();
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
@@ -196,7 +197,8 @@ fn program_that_ignores_preloaded_libraries_is_refused() {
     }
 }
 
-/// A program without a loader, which prints `ran`: a header, one segment, and three system calls.
+/// A program without a dynamic loader that prints `ran`: a header, one segment, and three system
+/// calls.
 #[cfg(target_arch = "x86_64")]
 fn static_program() -> Vec<u8> {
     const BASE: u64 = 0x40_0000;
@@ -232,7 +234,7 @@ fn statically_linked_program_is_refused() {
     let program = served.directory().join("static");
     fs::write(&program, static_program()).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    // It runs where nothing keeps it from running.
+    // The program runs if nothing prevents it.
     let runs = Invocation::new(&program, served.directory());
     assert_eq!(runs.run(LIMIT).unwrap().success().unwrap().stdout, "ran\n");
     let (finished, ran) = run(&binaries::rsm(), &served, &[], &[program.to_str().unwrap()]);

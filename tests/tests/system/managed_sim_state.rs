@@ -1,4 +1,4 @@
-//! rsm at a port that `rsm sim serve` simulates keeps its state apart from that of the site.
+//! rsm at a port that `rsm sim serve` simulates keeps its state separate from that of the site.
 
 use std::fs;
 

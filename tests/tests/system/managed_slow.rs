@@ -1,4 +1,4 @@
-//! Slow links: the findings, `rsmctl slow`, `rsmctl links`, and the page name the same ones.
+//! Slow links: the findings, `rsmctl slow`, `rsmctl links` and the page name the same ones.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use rsm_tests::peer::require_peers;
 use rsm_tests::web::{Browser, Colours, PEERS, Site, get, write};
 use serde_json::Value;
 
-/// The slow links of [`netlist`]: the node and port of each end, and what `rsmctl slow` compares it
-/// with.
+/// The slow links of [`netlist`]: the node and port of each end, and the siblings with which
+/// `rsmctl slow` compares it.
 const SLOW: [([&str; 2], &str); 2] = [
     (
         ["leaf-04", "spine-02"],
@@ -20,9 +20,9 @@ const SLOW: [([&str; 2], &str); 2] = [
     (["host-006", "leaf-02"], "both ends could have 4x hdr"),
 ];
 
-/// Six leaves with four hosts each (ports 1 to 4) below two spines (ports 5 and 6), all HDR but for
-/// these: a cable of one leaf is EDR; another leaf and its hosts have EDR alone, which is no fault;
-/// and a host has a second cable, of EDR between ports that have HDR.
+/// Six leaves with four hosts each (ports 1 to 4) below two spines (ports 5 and 6), all HDR with
+/// three exceptions: a cable of one leaf is EDR; another leaf and its hosts support EDR only, which
+/// is no fault; and a host has a second cable that is EDR between ports that support HDR.
 fn netlist() -> Netlist {
     let netlist = generate("pgft:2;4,6;1,2;1,1").expect("it is a fabric");
     let node = |text: &str| {
@@ -65,7 +65,7 @@ fn json(site: &Site, arguments: &[&str]) -> Value {
     serde_json::from_str(&site.printed(&arguments)).expect("it is JSON")
 }
 
-/// The GUIDs of the ends of a link, ascending.
+/// The GUIDs at the ends of a link, ascending.
 fn guids(link: &Value) -> [String; 2] {
     let guid = |end: &str| {
         link[end]["port"]["node_guid"]
@@ -136,7 +136,7 @@ fn findings_the_commands_and_the_page_name_the_same_slow_links() {
         );
     }
 
-    // The page draws bundles of links between switches, and counts those to hosts at their leaf.
+    // The page draws bundles of links between switches, and counts links to hosts at their leaf.
     let graph = get(site.address(), "/api/v1/graph").json();
     let guid = |index: &Value| {
         let index = index.as_u64().expect("an index") as usize;

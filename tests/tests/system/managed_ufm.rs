@@ -11,20 +11,20 @@ use rsm_tests::web::{Answer, Site, exchange};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// 4 leaves with 2 hosts each, whose names are those of the generator.
+/// A fabric of 4 leaves with 2 hosts each, whose names are those of the generator.
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 
 const LIMIT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 
-/// GUIDs that no port has: those of virtual functions to come.
+/// GUIDs that no port has, as of future virtual functions.
 const VIRTUAL: [&str; 3] = ["02f1000000000001", "02f1000000000002", "02f1000000000003"];
 
-/// rsm with the interface, and a file of tokens.
+/// An rsm with the interface, and a file of tokens.
 struct Ufm {
     site: Site,
     folder: TempDir,
-    /// With the role operate.
+    /// A token with the role operate.
     token: String,
 }
 
@@ -32,7 +32,7 @@ fn token_file(folder: &TempDir) -> String {
     folder.path().join("tokens").display().to_string()
 }
 
-/// Runs `rsmctl token`, and gives what it prints.
+/// Runs `rsmctl token`, and returns its output.
 fn rsmctl_token(arguments: &[&str]) -> String {
     let done = Command::new(binaries::rsmctl())
         .arg("token")
@@ -66,7 +66,7 @@ impl Ufm {
         }
     }
 
-    /// Makes another token, which rsm knows after the next SIGHUP.
+    /// Makes another token, which rsm accepts after the next SIGHUP.
     fn new_token(&self, name: &str, roles: &str) -> String {
         rsmctl_token(&["new", name, roles, "--file", &token_file(&self.folder)])
     }
@@ -81,7 +81,8 @@ impl Ufm {
         exchange(self.site.address(), request.as_bytes())
     }
 
-    /// An answer to the token of the role operate, with its status.
+    /// Sends a request with the token of the role operate; returns the status and the body of the
+    /// answer.
     fn call(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let body = match body {
             Value::Null => String::new(),
@@ -97,14 +98,14 @@ impl Ufm {
         value
     }
 
-    /// A change that is answered with 200 and an empty object.
+    /// Makes a change, which must be answered with 200 and an empty object.
     fn change(&self, method: &str, path: &str, body: &Value) {
         let answer = self.call(method, path, body);
         assert_eq!(answer, (200, json!({})), "{method} {path}");
     }
 }
 
-/// Base64 of text (RFC 4648), written apart from the server's.
+/// Encodes text as base64 (RFC 4648), independently of the server's code.
 fn base64(text: &str) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();
@@ -152,7 +153,7 @@ fn calls_of_ib_kubernetes_are_answered_as_it_expects() {
         .filter_map(|one| one["guid"].as_str())
         .collect();
     assert_eq!(guids, VIRTUAL);
-    // With the bit of full membership, as it may write a P_Key.
+    // The P_Key has the bit of full membership, as it may.
     let remove = |guids: &[&str]| json!({"pkey": "0x8005", "guids": guids});
     for guids in [&VIRTUAL[..1], &VIRTUAL[..], &VIRTUAL[..]] {
         call("POST", "/actions/remove_guids_from_pkey", &remove(guids));
@@ -161,7 +162,7 @@ fn calls_of_ib_kubernetes_are_answered_as_it_expects() {
     assert_eq!(all.get("0x5"), None, "it went with its last member: {all}");
 }
 
-/// Clients of UFM know no confirmation: the change is made, and the logs have what it did.
+/// Clients of UFM know no confirmation: the change is made, and the logs record its effect.
 #[test]
 fn ports_that_a_deletion_cuts_off_are_counted_in_the_audit_log() {
     let ufm = Ufm::start("");
@@ -297,7 +298,8 @@ fn calls_of_volcano_slurm_and_other_clients_are_answered() {
         &Value::Null,
     );
     assert_eq!(members("0x20")[0]["guid"], guid_of(3));
-    // An empty partition, then a set of members, each with its membership, then another.
+    // An empty partition comes first, then a set of members, each with its membership, then another
+    // set.
     let empty =
         json!({"pkey": "0x21", "ip_over_ib": true, "index0": false, "partition_name": "green"});
     ufm.change("POST", &v2("/resources/pkeys/add"), &empty);

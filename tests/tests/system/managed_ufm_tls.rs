@@ -1,5 +1,5 @@
-//! The REST interface of UFM over TLS, as its clients reach it: certificates made by openssl, and
-//! requests through `openssl s_client`.
+//! The REST interface of UFM over TLS, as its clients reach it: certificates are made by openssl,
+//! and requests go through `openssl s_client`.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -18,7 +18,7 @@ const FABRIC: &str = "fat-tree:k=4,levels=2";
 const LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
 
-/// Makes an authority, and certificates that it signs: of the server at 127.0.0.1, and of a client
+/// Makes an authority and certificates that it signs: of the server at 127.0.0.1, and of a client
 /// with this URI as its name.
 fn certify(directory: &Path, uri: &str) {
     let certificates = Certificates::at(directory);
@@ -35,7 +35,7 @@ fn certify(directory: &Path, uri: &str) {
     }
 }
 
-/// rsm with the interface over TLS only.
+/// An rsm with the interface over TLS only.
 struct Ufm {
     running: Running,
     folder: TempDir,
@@ -94,8 +94,8 @@ impl Ufm {
         }
     }
 
-    /// Sends a request by a client with these arguments for TLS; the status and body of the answer,
-    /// or what the client says where there is none.
+    /// Sends a request by a client with these arguments for TLS; returns the status and body of the
+    /// answer, or the client's output if there is none.
     fn ask(
         &self,
         tls: &[&str],
@@ -114,7 +114,7 @@ impl Ufm {
             body.len()
         );
         let mut input = client.take_stdin().expect("it was asked for");
-        // A client that found no trust in the server is gone.
+        // A client that does not trust the server has ended.
         let _ = input.write_all(request.as_bytes());
         let done = client.wait(LIMIT).map_err(|error| error.to_string())?;
         drop(input);
@@ -154,7 +154,7 @@ fn clients_with_a_token_or_a_certificate_are_served_over_tls_and_others_are_not(
         up.unwrap_or_else(|| panic!("{:?}\n{}", ufm.ask(TRUST, "GET", &path, &basic, ""), log()));
     let guid = ports[0]["guid"].as_str().expect("a GUID");
 
-    // A partition, made and read by two clients: one with the token, one with its certificate.
+    // Two clients make and read a partition: one with the token, one with its certificate.
     let body = json!({
         "pkey": "0x31a", "ip_over_ib": true, "membership": "full", "index0": false, "guids": [guid],
     });
@@ -183,7 +183,7 @@ fn clients_with_a_token_or_a_certificate_are_served_over_tls_and_others_are_not(
     );
     assert_eq!(removed, Ok((200, json!({}))), "{}", log());
 
-    // No identity, a wrong token, and a certificate of another authority.
+    // Refused are: no identity, a wrong token, and a certificate of another authority.
     let (status, _) = ufm.ask(TRUST, "GET", &path, "", "").unwrap();
     assert_eq!(status, 401);
     let wrong = format!("authorization: Basic {}\r\n", "0".repeat(64));
@@ -199,7 +199,7 @@ fn clients_with_a_token_or_a_certificate_are_served_over_tls_and_others_are_not(
     ];
     let refused = ufm.ask(&stranger, "GET", one, "", "");
     assert!(refused.is_err(), "{refused:?}");
-    // A client that trusts another authority gets nothing, and one without TLS neither.
+    // A client that trusts another authority gets no answer, and neither does one without TLS.
     let distrust = ufm.ask(&["-CAfile", "other-ca.pem"], "GET", &path, &basic, "");
     assert!(distrust.is_err(), "{distrust:?}");
     let plain = rsm_tests::web::get(&ufm.address, &path);

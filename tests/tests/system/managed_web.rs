@@ -9,7 +9,7 @@ use rsm_tests::binaries;
 use rsm_tests::clock::wait_for_every;
 use rsm_tests::web::{Site, exchange, get, get_with};
 
-/// 20 switches, 16 hosts with a port each.
+/// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -171,7 +171,8 @@ fn a_cable_that_goes_is_told_to_those_that_follow_and_is_counted() {
     );
 }
 
-/// The names of metrics in a text: `rsm_` or `infiniband_`, and what may follow in a name.
+/// The names of metrics in a text: `rsm_` or `infiniband_`, followed by characters permitted in a
+/// name.
 fn metric_names(text: &str) -> BTreeSet<String> {
     text.split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'))
         .filter(|word| word.starts_with("rsm_") || word.starts_with("infiniband_"))

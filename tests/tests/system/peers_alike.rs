@@ -1,8 +1,8 @@
-//! The simulator behind its shim and ibsim, side by side: the same fabric, the same manager, the
-//! same programs.
+//! Compares the simulator behind its shim with ibsim: the same fabric, the same manager, the same
+//! programs.
 //!
 //! The two differ in their devices: ibsim makes up the GUIDs of ports, and has other MTUs, table
-//! sizes and capabilities. All results of cables and the manager are the same.
+//! sizes and capabilities. All results that depend on cables and the manager are equal.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use rsm_tests::sm::Rsm;
 use rsm_tests::{binaries, fabrics};
 use serde_json::Value;
 
-/// 6 switches, 8 hosts with a port each, 16 links.
+/// A fabric of 6 switches, 8 hosts with a port each, and 16 links.
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 
 const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
@@ -26,12 +26,12 @@ const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
 struct Sides<'a> {
     there: &'a dyn Fn(&str, &[&str]) -> Finished,
     here: &'a dyn Fn(&str, &[&str]) -> Finished,
-    /// The names of ports as ibsim makes them up, and as the file has them.
+    /// Pairs of the GUIDs that ibsim makes up for ports, and those in the file.
     names: Vec<(String, String)>,
 }
 
 impl Sides<'_> {
-    /// Compares the output on both, without the lines that `shown` leaves out.
+    /// Compares the output on both simulators, without the lines that `shown` removes.
     fn compare(
         &self,
         program: &str,
@@ -54,7 +54,7 @@ impl Sides<'_> {
         here
     }
 
-    /// Compares the named fields of the output on both.
+    /// Compares the named fields of the output on both simulators.
     fn fields(&self, program: &str, arguments: &[&str], names: &[&str]) {
         let shown = |line: &str| {
             let name = line.trim().split([':', '.']).next()?;
@@ -69,7 +69,7 @@ fn all(line: &str) -> Option<String> {
     Some(line.to_owned())
 }
 
-/// As [`all`], without comments of the program.
+/// Keeps a line as [`all`] does, unless it is a comment of the program.
 fn without_comments(line: &str) -> Option<String> {
     all(line).filter(|line| !line.starts_with('#'))
 }
@@ -80,7 +80,7 @@ fn without_advice(line: &str) -> Option<String> {
     all(&line[..=end])
 }
 
-/// `(LID, number of ports)` of switches, and LIDs of hosts.
+/// The `(LID, number of ports)` of switches, and the LIDs of hosts.
 fn lids(rsm: &Rsm) -> (Vec<(u64, u64)>, Vec<u64>) {
     let nodes = rsm.ask(&["nodes"]).unwrap();
     let nodes = nodes.as_array().unwrap();
@@ -200,7 +200,8 @@ fn programs_see_the_same_on_both_simulators() {
 
     let hosts = ibsim.nodes().iter();
     let hosts: Vec<_> = hosts.filter(|node| node.kind == SimNodeKind::Ca).collect();
-    // By GUID on one side and by the name in the file, `H-` and the GUID, on the other.
+    // Nodes are named by GUID on one side, and on the other by the name in the file, `H-` and the
+    // GUID.
     let guid = |id: &str| format!("0x{}", &id[2..]);
     let number = |id: &str| u64::from_str_radix(&id[2..], 16).unwrap();
     let names = hosts.iter().flat_map(|host| {

@@ -1,4 +1,4 @@
-//! `rsm --fabric umad --once` on ibsim, measured by infiniband-diags and ibdmchk.
+//! Runs `rsm --fabric umad --once` on ibsim, checked by infiniband-diags and ibdmchk.
 
 use rsm_tests::bringup::{
     PEERS, assert_diagnostics_agree, assert_routes_are_good, ca_ports, generated, once_with_dumps,
@@ -50,7 +50,7 @@ fn a_generated_fat_tree_comes_up() {
     );
 }
 
-/// 3,456 hosts and 720 switches.
+/// The fabric has 3,456 hosts and 720 switches.
 #[test]
 #[cfg_attr(
     not(peers),

@@ -1,4 +1,4 @@
-//! The configuration that OpenSM writes.
+//! rsm reads the configuration that OpenSM writes.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -21,7 +21,7 @@ fn every_key_that_opensm_writes_is_known_and_its_defaults_ask_for_nothing_more()
         .output()
         .unwrap();
     let text = std::fs::read_to_string(&file).unwrap_or_else(|_| panic!("{output:?}"));
-    // Of OpenSM's default files none exists, whatever this host has.
+    // None of OpenSM's default files may exist, whatever this host has.
     let text = text.replace("/etc/opensm/", "/absent/opensm/");
     std::fs::write(&file, &text).unwrap();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -36,7 +36,7 @@ fn every_key_that_opensm_writes_is_known_and_its_defaults_ask_for_nothing_more()
     let known: BTreeSet<&str> = known.map(|outcome| outcome.key.as_str()).collect();
     let missing: Vec<_> = written.difference(&known).collect();
     assert!(missing.is_empty(), "{missing:?}");
-    // The SA's default key opens nothing here, and partitions of a file that is not there are said.
+    // The SA's default key has no effect here, and a missing partition file is reported.
     let warnings = report
         .findings
         .iter()

@@ -1,4 +1,4 @@
-//! rsm's performance counters beside perfquery's, on ibsim.
+//! Compares rsm's performance counters with perfquery's, on ibsim.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const LOOK: Duration = Duration::from_millis(200);
 
-/// perfquery's name of a counter, and rsm's.
+/// perfquery's name of a counter, rsm's name, and a value to set.
 const ERRORS: [(&str, &str, u64); 6] = [
     ("SymbolErrorCounter", "SymbolErrorCounter", 117),
     ("LinkErrorRecoveryCounter", "LinkErrorRecoveryCounter", 3),
@@ -46,7 +46,8 @@ fn counters_of_switches_and_hosts_are_those_of_perfquery() {
         return;
     }
     let ibsim = Ibsim::start(&ibsim_example(SMALL)).unwrap();
-    // Data counters of hosts and switches move by ibsim's own traffic of management; these do not.
+    // ibsim's own management traffic moves the data counters of hosts and switches; these counters
+    // it does not move.
     for (node, port) in [("Switch1", 1), ("Hca2", 1)] {
         for (counter, _, value) in ERRORS {
             let set = format!("PerformanceSet \"{node}\"[{port}] PortCounters.{counter}={value}");

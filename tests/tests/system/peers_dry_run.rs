@@ -1,5 +1,5 @@
-//! `rsm --dry-run` beside a running OpenSM: the subnet stays as it is, and rsm lists the Sets of a
-//! takeover.
+//! Runs `rsm --dry-run` beside a running OpenSM: the subnet stays unchanged, and rsm lists the Sets
+//! of a takeover.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,11 +23,11 @@ use rsm_tests::tap::{Tap, attribute, method};
 use rsm_tests::{binaries, served};
 use serde_json::Value;
 
-/// Exit codes of `--dry-run`.
+/// The exit codes of `--dry-run`.
 const NOTHING: i32 = 0;
 const SOMETHING: i32 = 3;
 
-/// Runs `rsm --dry-run --format json`; its exit code is `expected`.
+/// Runs `rsm --dry-run --format json`, which must exit with `expected`.
 fn dry_run(rsm: Invocation, arguments: &[&str], expected: i32) -> Value {
     let rsm = rsm.args(["--fabric", "umad", "--dry-run", "--format", "json"]);
     let finished = rsm.args(arguments).run(LIMIT).unwrap();
@@ -85,8 +85,8 @@ fn beside_opensm_nothing_changes_and_the_sets_of_a_takeover_are_listed() {
     assert_eq!(check_states(&ibsim, "Hca3").unwrap(), states);
     assert_eq!(dump(&mut opensm), routes);
 
-    // In OpenSM's place rsm sends the listed Sets. Multicast and hosts' registrations follow later,
-    // from requests of hosts.
+    // In OpenSM's place rsm sends the listed Sets. Sets for multicast and hosts' registrations
+    // follow later, after requests of hosts.
     opensm.stop().unwrap();
     ibsim.detach_dead_clients().unwrap();
     tap.clear();
@@ -139,12 +139,12 @@ fn with_opensms_own_tables_planned_exactly_the_block_broken_by_hand_is_listed() 
         (blocks, others)
     };
 
-    // Run on OpenSM's own host, where OpenSM holds the management classes.
+    // The dry run is on OpenSM's own host, where OpenSM holds the management classes.
     let before = sets();
     let rsm = hosted.client(binaries::rsm()).unwrap();
     let report = dry_run(rsm, &["--config", &config], SOMETHING);
     let (unbroken, others) = blocks(&report);
-    // OpenSM leaves a spine without a path to another one; the engine adds those entries, and
+    // OpenSM leaves a spine without a path to another one; the engine adds these entries, and
     // changes none.
     let added = |set: &Value| {
         let changes = set["changes"].as_array().unwrap();

@@ -1,5 +1,5 @@
-//! rsm and OpenSM hand the subnet over to each other. On a served fabric: ibsim drops the answers
-//! to traps, for which OpenSM waits without end.
+//! rsm and OpenSM hand the subnet over to each other. The fabric is served, because ibsim drops the
+//! answers to traps, for which OpenSM waits endlessly.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use rsm_tests::process::Running;
 use rsm_tests::served::Served;
 use rsm_tests::sm::OpenSm;
 
-/// 20 switches, 16 hosts with a port each.
+/// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 
 /// The hosts of OpenSM, of rsm, and of the queries to both.
@@ -34,7 +34,7 @@ fn rsm(served: &Served, priority: u8) -> Running {
     rsm.arg(served.directory().join("state")).spawn().unwrap()
 }
 
-/// SMInfo of the manager at `lid`, or of the master that the querying port knows.
+/// The SMInfo of the manager at `lid`, or of the master that the querying port knows.
 fn ask(served: &Served, lid: Option<u16>) -> Option<SmInfo> {
     let lid = lid.map(|lid| lid.to_string());
     let arguments: Vec<&str> = lid.as_deref().into_iter().collect();
@@ -42,7 +42,7 @@ fn ask(served: &Served, lid: Option<u16>) -> Option<SmInfo> {
     sminfo::parse(&answer.stdout).ok()
 }
 
-/// The master, once it is not `other` and both it and the querying port know it.
+/// Waits until the master is not `other` and both it and the querying port know it.
 fn wait_master(served: &Served, other: Option<u64>) -> SmInfo {
     let master = wait_for_every(Duration::from_millis(200), LIMIT, || {
         ask(served, None).filter(|sm| sm.state == MASTER && Some(sm.guid) != other)

@@ -1,5 +1,5 @@
-//! The shared store in a real etcd: what one manager stores another loads, and no manager writes
-//! once another holds the epoch.
+//! The shared store in a real etcd: one manager loads what another has stored, and no manager
+//! writes once another holds the epoch.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn table(name: &str) -> Namespace {
     Namespace::new(name).unwrap()
 }
 
-/// Claims of `ports` ports, and as many rows of two tables.
+/// Changes with the claims of `ports` ports, and as many rows in each of two tables.
 fn changes(ports: u16, value: &[u8]) -> ChangeSet {
     let mut changes = ChangeSet::new();
     for number in 1..=ports {
@@ -76,7 +76,7 @@ fn state(changes: &ChangeSet) -> Persisted {
     state
 }
 
-/// A replica of `etcd`, and what it tells.
+/// A replica of `etcd`, and its events.
 fn replica(etcd: &Etcd) -> (ReplicaHandle, Receiver<ReplicaEvent>) {
     let (sender, events) = channel();
     let tell = Box::new(move |event| drop(sender.send(event)));
@@ -84,7 +84,7 @@ fn replica(etcd: &Etcd) -> (ReplicaHandle, Receiver<ReplicaEvent>) {
     (replica, events)
 }
 
-/// The next event that `wanted` takes.
+/// The next event for which `wanted` returns a value.
 fn next<T>(
     events: &Receiver<ReplicaEvent>,
     mut wanted: impl FnMut(&ReplicaEvent) -> Option<T>,
@@ -132,7 +132,7 @@ fn a_deposed_manager_writes_nothing_and_its_successor_has_everything() {
         .unwrap()
         .expect("it is free");
     assert_eq!((epoch.number, epoch.holder), (1, ONE));
-    // Enough for several transactions.
+    // These are enough rows for several transactions.
     let mut stored = changes(3_000, b"value");
     first.commit(&stored).unwrap();
     let mut wide = ChangeSet::new();
@@ -149,7 +149,7 @@ fn a_deposed_manager_writes_nothing_and_its_successor_has_everything() {
     let mut second = store(&etcd);
     let seen = second.observe().unwrap().expect("there is an epoch");
     assert_eq!(seen.epoch, epoch);
-    // A claim on an epoch that is over gets nothing.
+    // A claim on an epoch that has ended gets nothing.
     let stale = rsm_store::SeenEpoch {
         revision: 1,
         ..seen
@@ -177,7 +177,7 @@ fn a_deposed_manager_writes_nothing_and_its_successor_has_everything() {
     assert_eq!(store(&etcd).load().unwrap().0, state(&stored));
 }
 
-/// Requests to read and write keys that etcd has got.
+/// The number of requests to read and write keys that etcd has received.
 fn requests(etcd: &Etcd) -> u64 {
     let endpoint = etcd.endpoints().remove(0);
     let address = endpoint.trim_start_matches("http://");
@@ -202,7 +202,7 @@ fn a_standby_that_follows_has_the_epoch_and_the_last_state_after_two_requests() 
     let mut second = store(&etcd);
     second.follow().unwrap();
     let seen = second.observe().unwrap();
-    // Later than the last look: rows that are new, and rows and a page that are gone.
+    // Changes after the last look: new rows, and rows and a page that have gone.
     let mut later = changes(5, b"later");
     for port in 6..=10 {
         later.remove_claim(Guid(0x0002_c903_0010_0000 + port));
@@ -217,10 +217,11 @@ fn a_standby_that_follows_has_the_epoch_and_the_last_state_after_two_requests() 
     let asked = requests(&etcd) - before;
     assert_eq!(epoch.map(|epoch| epoch.holder), Some(OTHER));
     assert_eq!(second.state(), state(&stored));
-    // The claim and the changes since the last look, and once the names of keys: some are gone.
+    // The requests are the claim, the changes since the last look, and one for the names of keys,
+    // because some have gone.
     assert_eq!(asked, 3);
 
-    // Nothing changes until the next one.
+    // Nothing changes until the next claim.
     first.follow().unwrap();
     let seen = first.observe().unwrap();
     let before = requests(&etcd);
@@ -266,7 +267,7 @@ fn keys_of_other_programs_and_damaged_pages_are_refused_and_stay_as_they_are() {
     let dump = |etcd: &Etcd| etcd.ctl(&["get", "--prefix", ""]).unwrap().stdout;
     etcd.ctl(&["put", "/rsm/fe80000000000000/registry/pods", "x"])
         .unwrap();
-    // A longer prefix is another subnet's.
+    // A longer prefix belongs to another subnet.
     etcd.ctl(&["put", "/rsm/fe80000000000000f/format", "rsm-store 1"])
         .unwrap();
     let before = dump(&etcd);
@@ -411,7 +412,8 @@ fn beside_a_member_that_hangs_the_others_are_asked() {
     let mut master = claimed(&etcd, ONE);
     let mut standby = store(&etcd);
     standby.follow().unwrap();
-    // Both have asked it so far. If it led the others, these first choose another one.
+    // Both managers have used this member so far. If it led the cluster, the others first elect
+    // another leader.
     etcd.suspend_member(0);
     let seen = wait_for(LIMIT, || standby.observe().ok());
     let seen = seen.expect("two members answer");
@@ -456,10 +458,10 @@ fn an_epoch_ends_with_its_holder_or_at_the_claim_over_a_silent_master() {
     );
     second.release();
 
-    // It does not answer in the fabric, and shows signs of life: it is busy.
+    // The holder does not answer in the fabric and shows signs of life: it is busy.
     second.claim(claim(OTHER, Some(ONE)));
     assert_eq!(next(&others, refused), epoch);
-    // It has been silent for long.
+    // The holder has been silent for long.
     let mut insisting = claim(OTHER, Some(ONE));
     insisting.insists = true;
     second.claim(insisting);
@@ -474,8 +476,8 @@ fn an_epoch_ends_with_its_holder_or_at_the_claim_over_a_silent_master() {
     first.put(changes(20, b"late"));
     assert_eq!(first.lag().rows, 0, "a deposed manager keeps no changes");
 
-    // The second ends in good order, and gives its epoch up; the state that the first was master
-    // with meanwhile, without the store, goes on top.
+    // The second manager ends in order and releases its epoch. The state with which the first was
+    // master in the meantime, without the store, is applied on top.
     second.close();
     let mut own = claim(ONE, None);
     own.state = state(&changes(12, b"mine"));
@@ -486,7 +488,7 @@ fn an_epoch_ends_with_its_holder_or_at_the_claim_over_a_silent_master() {
     assert_eq!(again.number, taken.number + 1);
     assert_eq!(merged, Some(state(&changes(12, b"mine"))));
 
-    // It restarts: what it holds is newer than the store.
+    // The first manager restarts: its state is newer than the store's.
     assert!(wait_for(LIMIT, || (first.lag().rows == 0).then_some(())).is_some());
     first.close();
     let (third, events) = replica(&etcd);
@@ -584,7 +586,7 @@ fn etcd_with_certificates_and_users_is_used_and_strangers_are_told_why_not() {
     assert!(error.to_string().contains("none.pem"), "{error}");
 }
 
-/// An authority, and certificates of a server at 127.0.0.1 and of a client.
+/// Makes an authority, and certificates of a server at 127.0.0.1 and of a client.
 fn certify(directory: &Path) {
     let certificates = Certificates::at(directory);
     certificates.authority("ca").unwrap();
@@ -593,10 +595,11 @@ fn certify(directory: &Path) {
     }
 }
 
-/// The state of a fabric of 45,056 hosts: claims, positions, members, services, subscriptions and
-/// alias GUIDs.
+/// Loads the state of a fabric of 45,056 hosts: claims, positions, members, services, subscriptions
+/// and alias GUIDs.
 ///
-/// `cargo test -p rsm-tests --test system -- --ignored --nocapture a_standby_loads_45056_hosts`
+/// Run with `cargo test -p rsm-tests --test system -- --ignored --nocapture
+/// a_standby_loads_45056_hosts`.
 #[test]
 #[ignore = "a measurement: writes and reads some 30 MB"]
 #[expect(clippy::print_stdout, reason = "a measurement shows its figures")]

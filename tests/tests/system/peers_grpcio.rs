@@ -1,4 +1,4 @@
-//! gRPC's C core, by way of Python, as a client of the Unix socket.
+//! gRPC's C core, through Python, as a client of the Unix socket.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ fn example() -> String {
     example.to_owned()
 }
 
-/// The C core makes its `:authority` of the socket's path, percent-encoded, which h2 refuses.
+/// The C core derives its `:authority` from the socket's path, percent-encoded, which h2 refuses.
 #[test]
 fn the_python_example_of_the_api_page_gets_an_answer() {
     if !require_python_module("grpc", "python3-grpcio") {

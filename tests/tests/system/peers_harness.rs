@@ -1,4 +1,4 @@
-//! Tests of the harness itself on OpenSM, independent of rsm.
+//! Tests of the harness itself with OpenSM, independent of rsm.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ fn the_tap_counts_what_ibsim_prints() {
     if !require_peers(&["ibsim", "ibsim-run", "opensm"]) {
         return;
     }
-    // At this verbosity ibsim dumps every packet it takes in.
+    // At this verbosity ibsim dumps every packet that it receives.
     let ibsim = Ibsim::start_with(&ibsim_example(SMALL), &["-v", "-v", "-v"]).unwrap();
     let tap = Tap::open(&ibsim).unwrap();
     let opensm = opensm_once(&ibsim, Some(&tap), "Hca1").unwrap();
@@ -39,8 +39,8 @@ fn the_tap_counts_what_ibsim_prints() {
     );
 }
 
-/// Counts Get and Set SMPs in ibsim's hexadecimal dump: after a line `--- packet ---`, sixteen
-/// bytes to a line.
+/// Counts Get and Set SMPs in ibsim's hexadecimal dump: a line `--- packet ---` followed by lines
+/// of sixteen bytes.
 fn printed_requests(output: &str) -> Tally {
     let mut tally = Tally::default();
     for packet in output.split("--- packet ---").skip(1) {
@@ -94,7 +94,7 @@ fn the_output_of_all_diagnostics_parses() {
         (0, 12, 6)
     );
 
-    // 0x43: errors, information and the routing dumps.
+    // Level 0x43 logs errors, information and the routing dumps.
     let opensm = OpenSm::start(&ibsim, None, "Hca1", &["-D", "0x43"], LIMIT).unwrap();
     let states = check_states(&ibsim, "Hca2").unwrap();
     assert_eq!(

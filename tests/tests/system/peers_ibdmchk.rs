@@ -1,5 +1,5 @@
-//! Tables of our engines, checked by ibdmchk as well: all paths, no credit loops. And ibdmchk finds
-//! the loops that our proof finds.
+//! Tables of rsm's engines are also checked by ibdmchk: all paths, no credit loops. Conversely,
+//! ibdmchk finds the loops that rsm's proof finds.
 
 use rsm_routing::engine::{EngineKind, Options, Ranking, route};
 use rsm_routing::generate::{fail, generate};
@@ -10,8 +10,8 @@ use rsm_tests::fabrics::with_lids;
 use rsm_tests::peer::require_peers;
 use rsm_tests::sm::check_tables;
 
-/// The sampled fabrics: random graphs, trees, and fabrics that are neither. Each also with some
-/// cables less.
+/// The sampled fabrics: random graphs, trees, and fabrics that are neither, each also with some
+/// cables missing.
 const FABRICS: [&str; 8] = [
     "random:switches=12,degree=4,hosts=2,seed=1",
     "random:switches=20,degree=5,hosts=1,seed=2",
@@ -23,7 +23,7 @@ const FABRICS: [&str; 8] = [
     "dragonfly+:groups=4,leaves=2,spines=2,hosts=2,links=2",
 ];
 
-/// Engines that promise to be free of credit loops on one lane.
+/// The engines that promise to be free of credit loops on one VL.
 const ENGINES: [EngineKind; 4] = [
     EngineKind::FabricTree,
     EngineKind::UpDn,
@@ -31,7 +31,8 @@ const ENGINES: [EngineKind; 4] = [
     EngineKind::Nue,
 ];
 
-/// Routes by `engine`, with `earlier` as the previous tables.
+/// Asserts that routes by `engine`, with `earlier` as the previous ranking, pass both checks;
+/// returns their ranking.
 fn assert_proved(
     netlist: &Netlist,
     engine: EngineKind,
@@ -77,7 +78,7 @@ fn a_sample_passes_ibdmchk_too() {
         for engine in ENGINES {
             let ranking = assert_proved(&intact, engine, None);
             assert_proved(&broken, engine, None);
-            // Prove the repaired tables, too.
+            // The repaired tables are proved, too.
             assert_proved(&broken, engine, ranking.as_ref());
         }
     }
@@ -89,7 +90,7 @@ fn ibdmchk_finds_the_loops_that_our_proof_finds() {
     if !require_peers(&["ibdmchk"]) {
         return;
     }
-    // Shortest paths around a ring, both ways: the smallest credit loop.
+    // Shortest paths around a ring, in both directions, make the smallest credit loop.
     for fabric in ["ring:6", "torus:5x5,hosts=1"] {
         let netlist = with_lids(generate(fabric).unwrap()).unwrap();
         let topology = Topology::from_netlist(&netlist).unwrap();

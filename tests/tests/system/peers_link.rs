@@ -1,4 +1,4 @@
-//! A link between switches goes away and comes back under a resident rsm.
+//! A link between switches goes down and comes back under a resident rsm.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use rsm_tests::peer::require_peers;
 use rsm_tests::sm::{Rsm, check_states};
 use rsm_tests::tap::{Packet, Reaction, Tap, attribute, method};
 
-/// A switch port with a cable to another switch, and both switches' ids.
+/// A switch port with a cable to another switch, and the IDs of both switches.
 fn link_between_switches(ibsim: &Ibsim) -> (String, u8, [String; 2]) {
     let switches: BTreeSet<&str> = ibsim
         .nodes()
@@ -32,7 +32,7 @@ fn link_between_switches(ibsim: &Ibsim) -> (String, u8, [String; 2]) {
         .unwrap()
 }
 
-/// LFT blocks, Gets and Sets of the newest convergence.
+/// The LFT blocks, Gets and Sets of the newest convergence.
 fn newest(rsm: &Rsm) -> (usize, u64, u64, u64) {
     let history = rsm.history().unwrap();
     let last = history.last().unwrap();
@@ -128,7 +128,7 @@ fn a_lost_link_costs_its_two_switches_and_the_changed_blocks() {
     rsm.stop().unwrap().success().unwrap();
 }
 
-/// Id of the target node of a request.
+/// The ID of the target node of a request.
 fn target(
     ibsim: &Ibsim,
     host: &str,

@@ -1,4 +1,4 @@
-//! Loss: the subnet comes up complete within one run, and no finding is stale.
+//! With packet loss, the subnet comes up complete within one run, and no finding is stale.
 
 use rsm_tests::bringup::{PEERS, SMALL, assert_diagnostics_agree, generated, once};
 use rsm_tests::fabrics::ibsim_example;
@@ -7,10 +7,10 @@ use rsm_tests::peer::require_peers;
 use rsm_tests::sm::OnceReport;
 use rsm_tests::tap::{Tap, attribute};
 
-/// Share of the MADs that are lost.
+/// The percentage of MADs that are lost.
 const PERCENT: u8 = 5;
 
-/// Every attribute a subnet manager needs to bring a subnet up.
+/// Every attribute that a subnet manager needs to bring a subnet up.
 const ATTRIBUTES: [u16; 6] = [
     attribute::NODE_DESCRIPTION,
     attribute::NODE_INFO,
@@ -60,8 +60,8 @@ fn loss_of_any_one_attribute_does_not_stop_bring_up() {
     assert!(lost > 0, "ibsim lost nothing");
 }
 
-/// Here ibsim drops at every port a MAD passes, both ways: a request to the far switch gets lost
-/// about every third time.
+/// Here ibsim drops MADs at every port that they pass, in both directions: a request to the far
+/// switch is lost about every third time.
 #[test]
 #[cfg_attr(
     not(peers),
@@ -74,8 +74,8 @@ fn loss_on_every_hop_does_not_stop_bring_up() {
     let ibsim = Ibsim::start(&ibsim_example(SMALL)).unwrap();
     let (report, lost) = brought_up_with_loss(&ibsim, None);
     assert!(lost > 0, "ibsim lost nothing");
-    // rsm notices each loss. It retries most requests; it asks anew after the last retry, and for
-    // requests overdue when all others were answered.
+    // rsm notices each loss. It retries most requests; it requests again after the last retry, and
+    // for requests that were overdue when all others were answered.
     let noticed =
         report.count("/smps/timeouts").unwrap() + report.count("/smps/withdrawn").unwrap();
     assert!(noticed >= lost as u64, "{lost} lost: {report:?}");

@@ -1,4 +1,4 @@
-//! M_Keys of ports with real programs: OpenSM's key and its files, then rsm's keys of ports.
+//! M_Keys of ports with real programs: first OpenSM's key and its files, then rsm's keys of ports.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +14,7 @@ use rsm_tests::peer::require_peers;
 use rsm_tests::process::Invocation;
 use rsm_tests::sm::OpenSm;
 
-/// 6 switches, 8 hosts.
+/// A fabric of 6 switches and 8 hosts.
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 const OPENSM_KEY: u64 = 0x00c0_ffee;
 
@@ -31,7 +31,7 @@ fn keys(managed: &Managed) -> BTreeMap<(Guid, PortNum), u64> {
     keys.expect("it runs")
 }
 
-/// The keys that ports are to hold in this generation.
+/// The keys that ports should hold in this generation.
 fn own_keys(managed: &Managed, generation: u64) -> BTreeMap<(Guid, PortNum), u64> {
     let secret = Secret::new([7; SECRET_BYTES]);
     let ports = keys(managed).into_keys();
@@ -111,7 +111,7 @@ fn guarded_ports_of_opensm_get_keys_of_their_own_and_new_ones_by_rsmctl() {
         "{status}"
     );
 
-    // A restart finds guarded ports by the cabling in its store.
+    // After a restart, rsm finds guarded ports by the cabling in its store.
     rsm.terminate(Duration::from_secs(10)).unwrap();
     let rsm = managed.rsm_with(&mut host, &["--config", config]);
     rsmctl(&["rotate-m-keys"]);

@@ -1,5 +1,5 @@
 //! A site that OpenSM manages changes over to rsm: the files are migrated, OpenSM ends, rsm starts.
-//! Settings of OpenSM that are right stay, and rsm sends no Set for them.
+//! Correct settings of OpenSM stay, and rsm sends no Set for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,16 +19,16 @@ use rsm_tests::peer::require_peers;
 use rsm_tests::process::Invocation;
 use rsm_tests::sm::{OnceReport, OpenSm, Rsm};
 
-/// 20 switches, 16 hosts with a port each.
+/// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 
-/// How long no request may come to count as done.
+/// The time without a request after which a manager counts as done.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// More Sets than any manager sends to this fabric.
+/// The capacity of the journal: more Sets than any manager sends to this fabric.
 const JOURNAL: usize = 1 << 16;
 
-/// A site's `opensm.conf`, as a user writes one: LMC 1, roots, partitions, QoS, names.
+/// The `opensm.conf` of a site, as a user writes one: LMC 1, roots, partitions, QoS, names.
 const CONF: &str = "\
 sm_priority 5
 lmc 1
@@ -50,7 +50,7 @@ qos_swe_vlarb_low 0:4,1:4,2:4,3:4
 qos_swe_sl2vl 0,1,2,3,0,1,2,3,0,1,2,3,0,1,2,3
 ";
 
-/// A port as the migration may not change it.
+/// The settings of a port that the migration must not change.
 #[derive(Debug, PartialEq, Eq)]
 struct Port {
     lid: Lid,
@@ -60,7 +60,7 @@ struct Port {
     operational_vls: VlCap,
     high_limit: u8,
     p_keys: Vec<PKey>,
-    /// By the port where packets come in.
+    /// The SL-to-VL rows, by the port where packets come in.
     virtual_lanes: Vec<[u8; 16]>,
     /// The four blocks of the VLArbitrationTable.
     weights: Vec<Vec<(u8, u8)>>,
@@ -68,7 +68,7 @@ struct Port {
 
 type Fabric = BTreeMap<(Guid, PortNum), Port>;
 
-/// Every port that has a link or a LID.
+/// All ports that have a link or a LID.
 fn ports(sim: &mut Sim) -> Fabric {
     let nodes: Vec<_> = sim.nodes().collect();
     let mut ports = Fabric::new();
@@ -110,7 +110,7 @@ fn ports(sim: &mut Sim) -> Fabric {
     ports
 }
 
-/// OpenSM's `sa_key`, which everybody knows.
+/// OpenSM's default `sa_key`, which everybody knows.
 const OPENSM_KEY: &str = "1";
 
 /// The fabric, and the files of its OpenSM below `root`.
@@ -145,11 +145,11 @@ impl Site {
         fs::write(self.root.join("etc/opensm").join(name), text).unwrap();
     }
 
-    /// OpenSM brings the fabric up and ends; its tables and registrations are then on the disk.
+    /// Lets OpenSM bring the fabric up and end; its tables and registrations are then on the disk.
     /// Returns the records of its SA.
     fn opensm(&self) -> BTreeSet<String> {
         let client = self.hosted.client("opensm").unwrap();
-        // The site's file names files as the site has them; here they are below `root`.
+        // The site's file names files at their paths on the site; here they are below `root`.
         let conf = self.hosted.directory().join("opensm.conf");
         let here = self.root.join("etc/opensm");
         fs::write(&conf, CONF.replace("/etc/opensm", here.to_str().unwrap())).unwrap();
@@ -184,7 +184,7 @@ impl Site {
         output
     }
 
-    /// rsm with the migrated configuration: its report, and the Sets that took effect.
+    /// Runs rsm with the migrated configuration; returns its report, and the Sets that took effect.
     fn rsm(&self, config: &Path) -> (OnceReport, SetJournal) {
         self.hosted
             .sim
@@ -203,8 +203,8 @@ fn described(node: &Node) -> String {
     String::from_utf8_lossy(&node.description).into_owned()
 }
 
-/// All ports are limited members of the default partition and the manager a full one; a tenant has
-/// four hosts, one of them limited, and storage is a full member of both.
+/// The partition file: all ports are limited members of the default partition and the manager a
+/// full one; a tenant has four hosts, one of them limited; storage is a full member of both.
 fn partitions(netlist: &Netlist) -> String {
     let hosts = netlist.nodes().iter();
     let hosts = hosts.filter(|node| node.kind == NodeKind::Ca);
@@ -238,8 +238,8 @@ fn queried(site: &Site) -> Vec<String> {
     queries.iter().map(query).collect()
 }
 
-/// The records of the SA about ports and their tables, as saquery prints them, but for values that
-/// managers need not agree about. `key` is the one that the SA trusts.
+/// The records of the SA about ports and their tables, as saquery prints them, except for values
+/// about which managers need not agree. `key` is the key that the SA trusts.
 fn records(site: &Site, key: &str) -> BTreeSet<String> {
     let ports = site.ports();
     let of_switches = ports.iter().filter(|((_, port), _)| *port == PortNum::ZERO);
@@ -254,13 +254,14 @@ fn records(site: &Site, key: &str) -> BTreeSet<String> {
         // Headings begin a line, fields are indented.
         let parts = lines.chunk_by(|_, line| line.starts_with('\t'));
         records.extend(parts.filter_map(|record| comparable(record, &switches)));
-        // Of each end port at least one.
+        // There is at least one record of each end port.
         assert!(records.len() >= before + 36, "{query}: {output}");
     }
     records
 }
 
-/// A record without values that managers need not agree about. `switches` are the LIDs of switches.
+/// A record without the values about which managers need not agree. `switches` are the LIDs of
+/// switches.
 fn comparable(record: &[&str], switches: &BTreeSet<String>) -> Option<String> {
     let value = |name: &str| {
         let is_of = |line: &&&str| line.trim_start().starts_with(&format!("{name}."));
@@ -269,7 +270,7 @@ fn comparable(record: &[&str], switches: &BTreeSet<String>) -> Option<String> {
     };
     let is_switch = value("LID").is_some_and(|lid| switches.contains(lid));
     let is_left_out = match record[0] {
-        // No packet leaves by the port that it came in by, and rsm does not read the row.
+        // No packet leaves by the port on which it arrived, and rsm does not read that row.
         "SL2VLTableRecord dump:" => is_switch && value("InPort") == value("OutPort"),
         // OpenSM lists empty blocks, and tables of ports that enforce partitions.
         "PKeyTableRecord dump:" => {
@@ -280,9 +281,10 @@ fn comparable(record: &[&str], switches: &BTreeSet<String>) -> Option<String> {
         _ => false,
     };
     let is_kept = |line: &&&str| {
-        // The port by which the manager's request came in.
+        // The line has the port on which the manager's request arrived.
         let is_local = line.contains("LocalPort:");
-        // Reserved in the records of hosts, whose LID says which port it is (IBA 15.2.5.6).
+        // The field is reserved in the records of hosts, whose LID identifies the port (IBA
+        // 15.2.5.6).
         let is_reserved = !is_switch && line.trim_start().starts_with("Port.");
         !is_local && !is_reserved
     };
@@ -298,7 +300,7 @@ fn routes(sim: &mut Sim) -> BTreeMap<Guid, Vec<u8>> {
     nodes.into_iter().map(table).collect()
 }
 
-/// The entry of a table for a LID without a path.
+/// The table entry of a LID without a path.
 const NO_PATH: u8 = 255;
 
 /// Checks that all Sets add entries of forwarding tables where there was no path: OpenSM leaves
@@ -347,7 +349,7 @@ fn after_a_migration_nothing_is_set_that_was_right() {
     assert_only_adds_paths(&journal, &tables);
     assert_eq!(site.ports(), before);
     assert_eq!(queried(&site), answers);
-    // What it added is there: now rsm sends nothing at all.
+    // The entries that rsm added exist: now rsm sends nothing at all.
     let (_, journal) = site.rsm(&config);
     assert_eq!(journal.len(), 0);
     // The SA has the same records.
@@ -359,7 +361,7 @@ fn after_a_migration_nothing_is_set_that_was_right() {
     rsm.stop().unwrap().success().unwrap();
 }
 
-/// Checks that two sets of records are the same; names some of those that are not.
+/// Checks that two sets of records are equal; names some of those that differ.
 fn assert_same(before: &BTreeSet<String>, after: &BTreeSet<String>) {
     let lost: Vec<&String> = before.difference(after).take(2).collect();
     let new: Vec<&String> = after.difference(before).take(2).collect();
@@ -392,7 +394,7 @@ fn after_a_loss_of_power_a_migration_gives_every_port_its_lid_and_tables_again()
     std::thread::sleep(QUIET);
     site.rsm(&config);
     let mut after = site.ports();
-    // Keys go to other indices of an empty table.
+    // rsm puts keys at other indices of an empty table.
     for port in before.values_mut().chain(after.values_mut()) {
         port.p_keys.retain(|key| key.is_valid());
         port.p_keys.sort();

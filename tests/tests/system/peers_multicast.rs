@@ -5,7 +5,7 @@ use rsm_tests::osmtest;
 use rsm_tests::peer::require_peers;
 use rsm_tests::served::Served;
 
-/// 20 switches, 16 hosts with a port each.
+/// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 
 const FIRST: &str = "host-001 mlx5_0";

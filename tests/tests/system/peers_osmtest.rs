@@ -1,7 +1,7 @@
-//! osmtest in the flows of single datagrams, and several of its runs at one host.
+//! Runs osmtest in the flows that consist of single datagrams, and several runs at one host.
 //!
-//! ibsim carries single datagrams only, 224 bytes of each: flows with longer answers run on the
-//! shim's fabric (`peers_osmtest_whole`).
+//! ibsim carries only single datagrams, of which it delivers 224 bytes: flows with longer answers
+//! run on the shim's fabric (`peers_osmtest_whole`).
 
 use rsm_tests::bringup::{LIMIT, SMALL};
 use rsm_tests::fabrics::ibsim_example;
@@ -11,8 +11,8 @@ use rsm_tests::peer::require_peers;
 use rsm_tests::served::Served;
 use rsm_tests::sm::Rsm;
 
-/// The flows with osmtest's titles. Of the forwarding of events and of traps 64 and 65, osmtest
-/// tests only the preparation: it starts, finds its port and queries the SA.
+/// The flows, with osmtest's titles for them. For the forwarding of events and of traps 64 and 65,
+/// osmtest tests only the preparation: it starts, finds its port and queries the SA.
 const FLOWS: [(&str, &str); 5] = [
     ("c", "Create Inventory"),
     ("e", "Event Forwarding"),
@@ -38,7 +38,7 @@ fn the_flows_of_single_datagrams_pass_under_ibsim() {
     rsm.stop().unwrap().success().unwrap();
 }
 
-/// Each run begins with the same transaction ID as the run before.
+/// Each run begins with the transaction ID with which the previous run began.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
 fn run_after_run_at_one_host_passes() {

@@ -1,17 +1,17 @@
-//! osmtest in all its flows, on a fabric that carries whole messages.
+//! Runs osmtest in all its flows, on a fabric that carries whole messages.
 
 use rsm_tests::bringup::LIMIT;
 use rsm_tests::osmtest;
 use rsm_tests::peer::require_peers;
 use rsm_tests::served::Served;
 
-/// 20 switches, 16 hosts with a port each.
+/// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 
 const FIRST: &str = "host-001 mlx5_0";
 const SECOND: &str = "host-006 mlx5_0";
 
-/// Runs `flows` one after the other, with one inventory.
+/// Runs `flows` one after the other, with a common inventory.
 fn pass(flows: &[(&str, &str)]) {
     if !require_peers(&["osmtest", "saquery"]) {
         return;

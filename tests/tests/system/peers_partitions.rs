@@ -30,7 +30,7 @@ fn p_keys(ibsim: &Ibsim, host: &str) -> BTreeMap<u64, Vec<u16>> {
         .collect()
 }
 
-/// The keys without their index.
+/// The P_Keys of each port, without their indices.
 fn sets(p_keys: &BTreeMap<u64, Vec<u16>>) -> BTreeMap<u64, BTreeSet<u16>> {
     let set = |keys: &Vec<u16>| keys.iter().copied().filter(|&key| key != 0).collect();
     p_keys
@@ -54,7 +54,7 @@ fn write_file(ibsim: &Ibsim, path: &Path) {
         let id = format!("S-{guid:016x}");
         ibsim.nodes().iter().any(|node| node.id == id)
     };
-    // At this time no port has a LID.
+    // No port has a LID yet.
     let ports = check_states(ibsim, ibsim.hosts()[0]).unwrap().lids;
     let adapters: Vec<u64> = ports.into_keys().filter(|guid| !is_switch(guid)).collect();
     let [a, b, c, ..] = adapters[..] else {
@@ -95,7 +95,7 @@ fn rsm_and_opensm_set_the_same_keys_from_a_file() {
     );
     let ours = p_keys(&ibsim, &host);
 
-    // A second run sets nothing, and every key keeps its index.
+    // A second run sends no Set, and every key keeps its index.
     let tap = Tap::open(&ibsim).unwrap();
     once(&ibsim, Some(&tap), &host, &file);
     assert!(tap.wait_quiet(QUIET, LIMIT));
@@ -137,7 +137,7 @@ fn without_a_file_every_port_holds_the_default_key() {
     );
 }
 
-/// P_Key and members of every partition that rsmctl shows.
+/// The P_Key and the members of every partition that rsmctl shows.
 fn shown(rsm: &Rsm) -> Vec<(u64, u64, u64)> {
     let list = rsm.ask(&["partitions"]).unwrap();
     let number = |one: &Value, key: &str| one[key].as_u64().unwrap();

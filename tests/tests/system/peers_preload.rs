@@ -13,7 +13,7 @@ use rsm_tests::served::Served;
 use rsm_tests::sm::{OnceReport, OpenSm};
 use rsm_tests::{binaries, fabrics, osmtest};
 
-/// 20 switches, 16 hosts with a port each, 48 links.
+/// A fabric of 20 switches, 16 hosts with a port each, and 48 links.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 const NODES: usize = 36;
 const LINK_ENDS: usize = 96;
@@ -25,13 +25,13 @@ const THIRD: &str = "host-011 mlx5_0";
 /// The GUID of the first host.
 const FIRST_GUID: u64 = 0xe09d_7303_0000_0008;
 
-/// How long OpenSM must not sweep again to count as done: a sweep of so small a fabric takes far
-/// less.
+/// The time without a sweep after which OpenSM counts as settled: a sweep of so small a fabric
+/// takes far less.
 const SETTLED: Duration = Duration::from_millis(1500);
 
-/// A resident OpenSM that is done. It logs that the subnet is up while the links of hosts train
-/// again, which it took down to change their MTU; their traps make it sweep again, and its answer
-/// about a switch (the port of the query) may change once more.
+/// Starts a resident OpenSM, and waits until it has settled. It logs that the subnet is up while
+/// the links of hosts still train, which it took down to change their MTU; their traps make it
+/// sweep again, and its answer about a switch (the port of the query) may change once more.
 fn opensm(served: &Served, host: &str) -> OpenSm {
     let opensm = OpenSm::run(served.client(host, "opensm").unwrap(), &[], LIMIT).unwrap();
     let done = wait_for_every(Duration::from_millis(100), LIMIT, || {
@@ -54,7 +54,7 @@ fn asked(served: &Served, host: &str, program: &str, arguments: &[&str]) -> Stri
     answer.success().unwrap().stdout
 }
 
-/// The number of link ends that carry data.
+/// The number of link ends that are Active.
 fn active_ends(served: &Served, host: &str) -> usize {
     let lines = iblinkinfo::parse(&asked(served, host, "iblinkinfo", &["--line"])).unwrap();
     lines.iter().filter(|line| line.is_active()).count()
@@ -75,7 +75,8 @@ fn opensm_brings_the_fabric_up_and_answers_by_rmpp() {
     let description = asked(&served, SECOND, "smpquery", &["nodedesc", "-D", "0"]);
     assert!(description.contains(SECOND), "{description}");
 
-    // Query from the manager's own host and from another one: 4 KB, and 83 KB.
+    // The queries come from the manager's own host and from another one; the answers have 4 KB and
+    // 83 KB.
     for host in [FIRST, THIRD] {
         let nodes = asked(&served, host, "saquery", &["NR"]);
         assert_eq!(nodes.matches("NodeRecord dump").count(), NODES, "{nodes}");
@@ -108,7 +109,8 @@ fn perfquery_reads_and_resets_counters_of_switches_and_hosts() {
         value
     };
     let leaf = lid_of("0,1");
-    // The port of the leaf that the second host is at: perfquery's own requests come in there.
+    // perfquery's own requests arrive at the port of the leaf to which the second host is
+    // connected.
     let port = asked(&served, SECOND, "smpquery", &["nodeinfo", "-D", "0,1"]);
     let line = port.lines().find(|line| line.starts_with("LocalPort:"));
     let port = line
@@ -124,12 +126,12 @@ fn perfquery_reads_and_resets_counters_of_switches_and_hosts() {
         let first = read(&with(&[]), "PortRcvPkts:");
         let second = read(&with(&[]), "PortRcvPkts:");
         assert!(second > first && first > 0, "{first} {second}");
-        // Reads, then resets.
+        // The query reads the counters, then resets them.
         read(&with(&["-r"]), "PortRcvPkts:");
         let reset = read(&with(&[]), "PortRcvPkts:");
         assert!(reset < second, "{reset} {second}");
     }
-    // All ports of the leaf together, and the own host.
+    // The queries cover all ports of the leaf together, and the own host.
     assert!(read(&["-a", &leaf], "PortRcvPkts:") > 0);
     assert!(read(&[&lid_of("0"), "1"], "PortXmitPkts:") > 0);
     opensm.stop().unwrap();
@@ -174,7 +176,7 @@ fn many_clients_at_once_get_the_same_answers() {
     opensm.stop().unwrap();
 }
 
-/// The role of the manager ends with the process, also by SIGKILL.
+/// The role of the manager ends with its process, even if SIGKILL ends it.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
 fn a_killed_manager_frees_is_sm_and_its_class() {
@@ -191,7 +193,7 @@ fn a_killed_manager_frees_is_sm_and_its_class() {
     assert!(is_sm());
     first.kill().unwrap();
     assert!(wait_for(Duration::from_secs(10), || (!is_sm()).then_some(())).is_some());
-    // The management class is free, too: a second manager can register for it.
+    // The management class is free as well: a second manager can register for it.
     let second = opensm(&served, FIRST);
     assert!(is_sm());
     assert_eq!(active_ends(&served, SECOND), LINK_ENDS);
@@ -237,8 +239,8 @@ fn opensm_reacts_to_the_trap_of_a_pulled_cable() {
     opensm.stop().unwrap();
 }
 
-/// The output of `ibnetdiscover`, without parts beyond the fabric: comments, LIDs, and the GUIDs of
-/// ports, which ibsim makes up.
+/// The output of `ibnetdiscover`, without parts that are not of the fabric: comments, LIDs, and the
+/// GUIDs of ports, which ibsim makes up.
 fn topology(output: &str) -> Vec<String> {
     let words = |line: &str| {
         let mut words = Vec::new();

@@ -20,23 +20,23 @@ use rsm_tests::process::Finished;
 use rsm_tests::served::Served;
 use rsm_tests::sm::{OnceReport, OpenSm, Rsm, opensm_once, rsm_once};
 
-/// 6 switches, 8 hosts with a port each.
+/// A fabric of 6 switches and 8 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 
-/// The host of the managers, and that of the diagnostics.
+/// The host of the managers, and the host of the diagnostics.
 const MANAGER: &str = "host-001 mlx5_0";
 const ASKER: &str = "host-002 mlx5_0";
 
-/// A switch.
+/// The description of a switch.
 const LEAF: &str = "MF0;leaf-01:MQM8700/U1";
 
-/// The programs beside ibsim.
+/// The programs that are needed beside ibsim.
 const SERVED_PEERS: &[&str] = &["opensm", "iblinkinfo", "smpquery"];
 
-/// How long OpenSM must not sweep again to count as done.
+/// The time without a sweep after which OpenSM counts as settled.
 const SETTLED: Duration = Duration::from_millis(1500);
 
-/// The keys of opensm.conf of each case.
+/// The cases, each with its keys in opensm.conf.
 const CASES: &[(&str, &str)] = &[
     ("defaults", "qos TRUE\n"),
     (
@@ -80,10 +80,10 @@ const CASES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The tables of every port, by its GUID and number.
+/// The tables of every port, by port GUID and port number.
 type Tables = BTreeMap<(u64, u8), Vec<String>>;
 
-/// Reads the tables of all ports with a link by `ask`, which runs a program to its end.
+/// Reads the tables of all ports with a link; `ask` runs a program to its end.
 fn tables(ask: &dyn Fn(&str, &[&str]) -> Finished) -> Tables {
     let run = |program: &str, arguments: &[&str]| ask(program, arguments).success().unwrap().stdout;
     let lines = iblinkinfo::parse(&run("iblinkinfo", &["--line"])).unwrap();
@@ -92,7 +92,7 @@ fn tables(ask: &dyn Fn(&str, &[&str]) -> Finished) -> Tables {
     assert!(inactive.is_empty(), "{inactive:?}");
     let up: BTreeSet<(u16, u8)> = lines.iter().map(|line| (line.lid, line.port)).collect();
     let all = lines.iter().map(|line| (line.guid, line.lid, line.port));
-    // iblinkinfo does not list ports 0: a switch is a LID with several ports.
+    // iblinkinfo does not list port 0: a node whose LID has several ports is a switch.
     let switches = lines.iter().filter(|line| line.port > 1);
     let ports0 = switches.map(|line| (line.guid, line.lid, 0));
     let ports: BTreeSet<(u64, u16, u8)> = all.chain(ports0).collect();
@@ -110,9 +110,9 @@ fn tables(ask: &dyn Fn(&str, &[&str]) -> Finished) -> Tables {
         };
         let content = |line: &&str| !line.starts_with('#');
         let (sl2vl, weights, info) = (asked("sl2vl"), asked("vlarb"), asked("portinfo"));
-        // No packet goes back through the port that it came in by, and none comes in at a port
-        // without a link. To port 0, OpenSM gives the table of that port (`sw0`) only to the
-        // switch's own packets, and to others that of external ports; rsm gives it to all.
+        // No packet leaves by the port on which it arrived, and none arrives at a port without a
+        // link. For port 0, OpenSM applies the table of that port (`sw0`) only to the switch's own
+        // packets, and the table of external ports to all others; rsm applies it to all.
         let taken = |line: &&str| match input(line) {
             Some(input) => input == 0 || (port != 0 && input != port && up.contains(&(lid, input))),
             None => true,
@@ -127,7 +127,7 @@ fn tables(ask: &dyn Fn(&str, &[&str]) -> Finished) -> Tables {
     ports.iter().map(of).collect()
 }
 
-/// The input of a line of `smpquery sl2vl`.
+/// The input port in a line of `smpquery sl2vl`.
 fn input(line: &str) -> Option<u8> {
     let (input, _) = line.strip_prefix("ports: in")?.split_once(',')?;
     input.trim().parse().ok()
@@ -146,8 +146,8 @@ fn assert_same(case: &str, ours: &Tables, theirs: &Tables) {
     }
 }
 
-/// Waits until OpenSM sweeps no more: it takes links down to change their MTU, and sweeps again when
-/// they are back.
+/// Waits until OpenSM no longer sweeps: it takes links down to change their MTU, and sweeps again
+/// when they are back.
 fn settle(opensm: &OpenSm) {
     let mut known = 0;
     let settled = wait_for_every(SETTLED, LIMIT, || {
@@ -228,8 +228,8 @@ fn a_file_of_opensm_gives_every_port_of_ibsim_the_tables_that_opensm_gives_it() 
                 let report = OnceReport::of(&finished).unwrap();
                 assert_eq!(report.findings_but_habits().unwrap().len(), 0, "{case}");
             } else {
-                // It fits the tables to the number of VLs that it has read: the second run reads
-                // the number that the first has set.
+                // OpenSM fits the tables to the number of VLs that it has read: the second run
+                // reads the number that the first has set.
                 for _ in 0..2 {
                     let opensm = opensm_once(&ibsim, None, &host).unwrap();
                     let opensm = opensm.arg("-F").arg(&file);
@@ -330,8 +330,8 @@ const QUERIES: &[&[&str]] = &[
     &["--service_id", "0x6234", "--pkey", "0x8010"],
 ];
 
-/// The fields of a PathRecord that a policy decides on. Where neither query nor level names a
-/// partition, OpenSM takes the lowest P_Key in common, and rsm the first.
+/// The fields of a PathRecord that a policy determines. If neither query nor level names a
+/// partition, OpenSM takes the lowest common P_Key, and rsm the first one.
 const FIELDS: &[&str] = &["sl", "mtu", "rate", "pkt_life"];
 
 /// The answers to [`QUERIES`] between hosts, and to a switch, in words.
@@ -354,7 +354,7 @@ fn answers(served: &Served, lids: &dyn Fn(&str) -> u16) -> Vec<String> {
             let fields = output.lines().filter_map(|line| {
                 let (name, value) = line.trim().split_once('.')?;
                 let value = value.trim_matches('.');
-                // Port 0 of a switch has no link: OpenSM takes the slowest rate for it.
+                // Port 0 of a switch has no link: OpenSM assumes the slowest rate for it.
                 let counts = FIELDS.contains(&name) && !(name == "rate" && to == LEAF);
                 counts.then(|| format!("{name} {value}"))
             });
@@ -375,7 +375,7 @@ fn lid_of(served: &Served, description: &str) -> u16 {
     number.unwrap_or_else(|| panic!("{description}: {output}"))
 }
 
-/// SL 15 has VL 15 by `qos_sl2vl`: no path has it.
+/// SL 15 is mapped to VL 15 by `qos_sl2vl`: no path has it.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
 fn a_policy_of_opensm_gives_path_records_the_same_levels() {
@@ -428,7 +428,7 @@ fn a_policy_of_opensm_gives_path_records_the_same_levels() {
         "{reason}"
     );
 
-    // A policy with an error changes nothing, and is named; a sound one takes effect at once.
+    // A policy with an error changes nothing, and is named; a valid one takes effect at once.
     let findings = |rsm: &Rsm| rsm.ask(&["findings", "--kind", "config-refused"]).unwrap();
     let mut rsm = rsm;
     std::fs::write(file("qos-policy.conf"), POLICY.replace("sl: 4", "sl: 44")).unwrap();
@@ -452,7 +452,7 @@ fn a_policy_of_opensm_gives_path_records_the_same_levels() {
     rsm.stop().unwrap().success().unwrap();
 }
 
-/// A record of saquery's output: the numbers before its table by their names, and the table's
+/// A record in saquery's output: the numbers before its table by their names, and the table's
 /// numbers by the name of their line.
 #[derive(Default)]
 struct TableRecord {
@@ -506,13 +506,13 @@ fn records_of_the_sa_are_the_tables_that_devices_hold() {
     let (lanes, weights) = (told("SL2VL"), told("VLAR"));
     let held = hosted.sim.with(move |sim| held(sim, &lanes, &weights));
     let (same_lanes, same_weights) = held.unwrap();
-    // 6 switches with 4 links each, from 3 others and port 0; 8 hosts.
+    // There are 6 switches with 4 links each, from 3 other ports and port 0, and 8 hosts.
     assert!(same_lanes >= 6 * 4 * 4 + 8, "{same_lanes}");
     assert!(same_weights >= 2 * (6 * 4 + 8), "{same_weights}");
 }
 
 /// Compares records with the tables in the simulated devices, and returns how many of each kind
-/// hold more than zeros.
+/// contain nonzero values.
 fn held(sim: &mut Sim, lanes: &[TableRecord], weights: &[TableRecord]) -> (usize, usize) {
     let (mut same_lanes, mut same_weights) = (0, 0);
     let nodes: Vec<_> = sim.nodes().collect();

@@ -1,7 +1,7 @@
 //! rsm brings up real fabrics, as ibnetdiscover printed them, on ibsim.
 //!
-//! One test a fabric, so that a failure names it. The files start from the LIDs they state: each
-//! run takes over a configured subnet. Without the collection (see
+//! There is one test for each fabric, so that a failure names it. Ports start with the LIDs in the
+//! files: each run takes over a configured subnet. Without the collection (see
 //! [`rsm_tests::fabrics::real_topologies`]) the tests print a note and end.
 
 use std::io::Write;
@@ -14,7 +14,7 @@ use rsm_tests::fabrics;
 use rsm_tests::ibsim::Ibsim;
 use rsm_tests::peer::require_peers;
 
-/// Files of the collection that ibsim does not load, with its message.
+/// The files of the collection that ibsim does not load, with its message.
 const REFUSED: &[(&str, &str)] = &[
     // A switch names a neighbour that is not in the file.
     (
@@ -52,7 +52,7 @@ macro_rules! real_fabrics {
             }
         )*
 
-        /// Files with a test of their own.
+        /// The files that have a test of their own.
         const TESTED: &[&str] = &[$($file),*];
     };
 }

@@ -1,4 +1,4 @@
-//! SIGKILL at any point, then a new start: the same LIDs, and no Set on a fabric that is right.
+//! SIGKILL at any point, then a restart: LIDs stay, and a correctly configured fabric gets no Set.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,7 +11,7 @@ use rsm_tests::tap::{Packet, Tap, attribute, method};
 
 /// Starts rsm and kills it at the moment when the `count`-th packet that `matches` leaves it.
 ///
-/// False when it ended before that.
+/// Returns false when rsm ends before that.
 fn killed_after(
     ibsim: &Ibsim,
     host: &str,
@@ -80,8 +80,8 @@ fn a_restart_without_the_store_keeps_lids_and_tables() {
     let tap = Tap::open(&ibsim).unwrap();
     let (_, up) = once(&ibsim, Some(&tap), host, &ibsim.directory().join("another"));
     assert!(up);
-    // ibsim accepts some fields of PortInfo and does not keep them. rsm learns this by writing them
-    // once, and keeps it in the store; it writes nothing else.
+    // ibsim accepts some fields of PortInfo and does not keep them. rsm learns that by writing them
+    // once, and stores it; it writes nothing else.
     let tally = tap.tally();
     let port_infos = tally.of(method::SET, attribute::PORT_INFO);
     assert_eq!(tally.sets(), port_infos, "{tally}");

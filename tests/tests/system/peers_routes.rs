@@ -1,5 +1,5 @@
-//! rsm's routes match the switches' tables: `rsmctl route` and `rsmctl lft` against ibtracert and
-//! ibroute.
+//! rsm's routes match the switches' tables: `rsmctl route` and `rsmctl lft` are compared with
+//! ibtracert and ibroute.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use rsm_tests::peer::require_peers;
 use rsm_tests::sm::{Rsm, check_states};
 use serde_json::Value;
 
-/// Pairs of LIDs compared on a fabric that has more.
+/// The number of pairs of LIDs to compare on a fabric that has more.
 const PAIRS: usize = 60;
 
-/// Tables compared on a fabric that has more.
+/// The number of tables to compare on a fabric that has more.
 const TABLES: usize = 12;
 
 fn routes_agree(ibsim: &Ibsim) {
@@ -54,8 +54,8 @@ fn routes_agree(ibsim: &Ibsim) {
             Some("delivered")
         );
         let told = hops(&told);
-        // ibtracert shows a CA by its port GUID, rsmctl every node by its node GUID: the test
-        // compares the ports on the path, and the switches.
+        // ibtracert shows a CA by its port GUID, and rsmctl shows every node by its node GUID: the
+        // test compares the ports on the path, and the switches.
         let ports = |hops: &[Hop]| -> Vec<_> {
             hops.iter().map(|hop| (hop.out_port, hop.in_port)).collect()
         };
@@ -102,7 +102,8 @@ fn spread_pairs(lids: &[u16]) -> Vec<(u16, u16)> {
     pairs.into_iter().step_by(step).collect()
 }
 
-/// The hops of `rsmctl route` in the form of ibtracert: each by the ports of the link to it.
+/// The hops of `rsmctl route` in the form of ibtracert: each by the ports of the link that leads to
+/// it.
 fn hops(route: &Value) -> Vec<Hop> {
     let nodes = route["hops"].as_array().unwrap();
     let port = |value: &Value| u8::try_from(value.as_u64().unwrap()).unwrap();
@@ -120,7 +121,7 @@ fn guid(value: &Value) -> u64 {
     u64::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
 }
 
-/// GUID and LID of every switch.
+/// The GUID and the LID of every switch.
 fn switches_with_lids(rsm: &Rsm) -> Vec<(String, u64)> {
     let nodes = rsm.ask(&["nodes", "--kind", "switch"]).unwrap();
     nodes
@@ -139,7 +140,7 @@ fn switches_with_lids(rsm: &Rsm) -> Vec<(String, u64)> {
 fn table(lft: &Value) -> BTreeMap<u16, u8> {
     let entry = |entry: &Value| {
         let lid = u16::try_from(entry["lid"].as_u64().unwrap()).unwrap();
-        // A port of 0 may be left out as a default value.
+        // A port number of 0 may be left out as a default value.
         (
             lid,
             u8::try_from(entry["port"].as_u64().unwrap_or_default()).unwrap(),

@@ -1,6 +1,6 @@
 //! saquery, in all records that it knows, gets the values that rsmctl shows.
 //!
-//! ibsim delivers 224 bytes of a datagram and no RMPP, so that the test queries records one by one
+//! ibsim delivers 224 bytes of a datagram and no RMPP, so the test queries records one by one
 //! there. The simulator's shim delivers whole tables.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,16 +18,16 @@ use rsm_tests::sm::Rsm;
 use rsm_tests::{binaries, fabrics};
 use serde_json::Value;
 
-/// 6 switches, 8 hosts with a port each, 16 links.
+/// A fabric of 6 switches, 8 hosts with a port each, and 16 links.
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 
-/// rsm, and saquery at another host.
+/// A subnet under rsm, and saquery at another host.
 struct Subnet<'a> {
     rsm: &'a Rsm,
     diagnose: &'a dyn Fn(&[&str]) -> Finished,
     /// Whether an answer may be longer than a datagram.
     whole: bool,
-    /// Ports that have a LID, by it.
+    /// The ports that have a LID, by LID.
     ends: BTreeMap<u64, End>,
 }
 
@@ -155,7 +155,7 @@ impl<'a> Subnet<'a> {
         }
     }
 
-    /// The LID of a node in records.
+    /// The LID of a node, as records show it.
     fn lid_of(&self, node: &str, port: u64) -> u64 {
         let mut ends = self.ends.iter();
         let found = ends.find(|(_, end)| end.node == node && (end.is_switch || end.number == port));
@@ -248,7 +248,7 @@ impl<'a> Subnet<'a> {
         }
     }
 
-    /// Tables that rsmctl does not show: the SA has a record for each.
+    /// Checks tables that rsmctl does not show: the SA has a record for each.
     fn lanes(&self) {
         for (lid, end) in &self.ends {
             let at = if end.is_switch { "1" } else { "0" };
@@ -312,7 +312,7 @@ impl<'a> Subnet<'a> {
         assert_eq!(record.text("GUID").unwrap(), text(&status, "/port_guid"));
         let priority = record.number("Priority").unwrap();
         assert_eq!(priority, number(&status, "/priority"));
-        // Master.
+        // State 3 is master.
         assert_eq!(record.number("SMState").unwrap(), 3);
         // Each request that brought the subnet up counts.
         assert!(record.number("ActCount").unwrap() > 100, "{record:?}");
@@ -368,7 +368,7 @@ impl<'a> Subnet<'a> {
         self.groups();
         self.master();
         self.paths();
-        // The SA counted every query above.
+        // The SA has counted every query above.
         let counters = self.shown(&["sa"]);
         let asked: u64 = list(counters["requests"].clone())
             .iter()

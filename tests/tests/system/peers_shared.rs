@@ -11,13 +11,13 @@ use rsm_tests::peer::require_peers;
 use rsm_tests::sharing::{Site, all, gids, register};
 use rsm_tests::virtual_time::seeds;
 
-/// 20 switches, 16 hosts with a port each.
+/// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
-/// Longer than rsm takes to store a registration.
+/// A time longer than rsm takes to store a registration.
 const WRITTEN: Duration = Duration::from_secs(2);
-/// Longer than repairs of so small a fabric take.
+/// A time longer than repairs of so small a fabric take.
 const QUIET: Duration = Duration::from_secs(2);
 
 #[test]
@@ -43,7 +43,7 @@ fn after_sigkill_a_manager_with_an_empty_folder_continues_with_everything_and_se
     rsm.process.kill().unwrap();
     site.fabric.sets_by_sender();
 
-    // Its folder is lost with its machine; the port is the same.
+    // The folder is lost with its machine; the port stays the same.
     let rsm = site.rsm(0, "two", "");
     site.wait_answer(&mut hosts[0], 0);
     std::thread::sleep(QUIET);
@@ -145,8 +145,8 @@ fn keys_of_other_programs_are_refused_at_the_start_with_their_name() {
     assert_eq!(kept.lines().count(), 2, "{kept}");
 }
 
-/// SIGSTOP of the master at varying moments while cables come and go; the other takes over;
-/// SIGCONT.
+/// The master is suspended at varying moments while cables come and go; the other manager takes
+/// over; the master is resumed.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
 fn a_deposed_master_that_wakes_up_sets_nothing() {
@@ -173,7 +173,7 @@ fn a_deposed_master_that_wakes_up_sets_nothing() {
         };
         master.0.wait_state("up");
         standby.0.wait_state("standby");
-        // The master is stopped somewhere in the reaction to a lost cable.
+        // The master is suspended at some point of its reaction to a lost cable.
         let cable = cables[round % cables.len()];
         site.fabric.set_link(cable, false);
         std::thread::sleep(Duration::from_millis(7 * round as u64));
@@ -223,8 +223,8 @@ fn a_deposed_master_that_wakes_up_sets_nothing() {
     }
 }
 
-/// SIGSTOP of the master until another one has taken over, then SIGCONT at varying moments, also
-/// while that one asks for its SMInfo.
+/// The master is suspended until another manager has taken over, then resumed at varying moments,
+/// some of them while the other one requests its SMInfo.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
 fn a_deposed_master_that_wakes_up_stands_by_and_the_epoch_stays() {
@@ -239,7 +239,7 @@ fn a_deposed_master_that_wakes_up_stands_by_and_the_epoch_stays() {
     second.wait_state("standby");
     let managers = [first, second];
     let hosts = [0, last].map(|place| site.fabric.hosts[place].0);
-    // Each takes ten seconds; virtual time has hundreds (`sim_fencing`).
+    // Each round takes ten seconds; virtual time has hundreds of rounds (`sim_fencing`).
     for round in 0..seeds::number("RSM_SEEDS").unwrap_or(4) {
         let master = (round % 2) as usize;
         let (stopped, other) = (&managers[master], &managers[1 - master]);
@@ -252,7 +252,7 @@ fn a_deposed_master_that_wakes_up_stands_by_and_the_epoch_stays() {
         stopped.process.suspend();
         let taken = wait_for_every(LOOK, LIMIT, || other.state().contains("up").then_some(()));
         assert!(taken.is_some(), "round {round}\n{}", log());
-        // Not in step with the questions of the successor.
+        // The pause is not in step with the requests of the successor.
         std::thread::sleep(Duration::from_millis(137 * round));
         let epoch = other.status()["shared_store"]["epoch"].clone();
         site.fabric.sets_by_sender();
@@ -270,7 +270,7 @@ fn a_deposed_master_that_wakes_up_stands_by_and_the_epoch_stays() {
     }
 }
 
-/// Figures of a takeover: `--nocapture` shows them.
+/// `--nocapture` shows the figures of the takeover.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
 #[expect(clippy::print_stdout, reason = "a takeover's figures are worth a line")]
@@ -300,7 +300,7 @@ fn a_standby_takes_over_from_a_killed_master_with_everything() {
 
     first.process.kill().unwrap();
     let watch = Stopwatch::start();
-    // By the LID of before: it goes with the manager.
+    // The SA answers at the former LID, which moves with the manager.
     site.wait_answer_at(&mut hosts[0], lids[0]);
     let answers = watch.elapsed();
     std::thread::sleep(QUIET);
@@ -343,7 +343,7 @@ fn a_standby_takes_over_from_a_killed_master_with_everything() {
     );
     assert!(answers < Duration::from_secs(10), "{answers:?}\n{log}");
 
-    // The first one comes back, and stands by although its GUID is lower.
+    // The first manager comes back, and becomes standby although its GUID is lower.
     let first = site.rsm(0, "one", "");
     first.wait_state("standby");
     second.wait_state("up");
@@ -377,7 +377,8 @@ fn other_settings_and_managers_that_are_not_allowed_are_findings() {
     }
     second.stop();
 
-    // Only the first manager is allowed: the other one is no heir, however high its priority.
+    // Only the first manager is permitted: the other one cannot take over, however high its
+    // priority.
     let own = site.fabric.hosts[0];
     let own = site
         .fabric

@@ -1,5 +1,5 @@
 //! M_Keys of ports under managers that share a real etcd: the standby reads a subnet that answers
-//! nothing without keys, and ends a rotation that the master's death interrupts.
+//! nothing without keys, and completes a rotation that the master's death interrupts.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,12 +14,12 @@ use rsm_tests::etcd::PEERS;
 use rsm_tests::peer::require_peers;
 use rsm_tests::sharing::{Manager, Site};
 
-/// 20 switches, 16 hosts with a port each.
+/// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 const LIMIT: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Settings with the secret of these bytes, in a file of its own, at protection level 3.
+/// Settings at protection level 3, with a secret of these bytes in a file of its own.
 fn keys_of(site: &Site, byte: u8) -> String {
     let file = site
         .fabric
@@ -33,7 +33,7 @@ fn keys_of(site: &Site, byte: u8) -> String {
     )
 }
 
-/// The generation that the key of each port is of; `None` for another key.
+/// The generation to which the key of each port belongs; `None` for another key.
 fn generations(site: &Site) -> Vec<((Guid, PortNum), Option<u64>)> {
     let held = site.fabric.fabric.sim.with(|sim| {
         let ports: Vec<(Guid, PortNum)> = sim.end_ports().collect();
@@ -50,7 +50,7 @@ fn generations(site: &Site) -> Vec<((Guid, PortNum), Option<u64>)> {
     .collect()
 }
 
-/// Packets that ports have dropped for their M_Key.
+/// The number of packets that ports have dropped because of their M_Key.
 fn violations(site: &Site) -> u64 {
     let sim = &site.fabric.fabric.sim;
     sim.with(|sim| sim.counters().dropped_for(DropReason::MKey))
@@ -97,10 +97,10 @@ fn a_rotation_that_sigkill_interrupts_is_ended_by_the_standby() {
         "{:?}",
         generations(&site)
     );
-    // The standby asks the master ten times a second with the key that its port held last.
+    // The standby queries the master ten times a second with the key that its port held last.
     assert!(violations(&site) <= 5, "{}", violations(&site));
 
-    // The next one is interrupted as soon as a port has its new key.
+    // The next rotation is interrupted as soon as a port has its new key.
     let killer = first.process.killer().unwrap();
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| first.ask(&["rotate-m-keys"]));
@@ -111,12 +111,13 @@ fn a_rotation_that_sigkill_interrupts_is_ended_by_the_standby() {
         });
         assert!(begun.is_some());
         killer.kill();
-        // The answer, if there was time for one, tells nothing.
+        // The answer, if there was time for one, has no information.
         drop(asked.join().unwrap());
     });
     second.wait_state("up");
     let is_done = wait_for_every(LOOK, LIMIT, || {
-        // All hosts of one generation, and all switches of another, which a fence moved on.
+        // All hosts have keys of one generation, and all switches of another, to which a fence
+        // moved them.
         let all: BTreeSet<(bool, Option<u64>)> = generations(&site)
             .into_iter()
             .map(|((_, port), number)| (port == PortNum::ZERO, number))

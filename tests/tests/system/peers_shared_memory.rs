@@ -8,12 +8,12 @@ use rsm_tests::etcd::PEERS;
 use rsm_tests::peer::require_peers;
 use rsm_tests::sharing::{Manager, Site};
 
-/// 20 switches, 16 hosts with a port each.
+/// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A host with one GPU beside an adapter with this GUID.
+/// The inventory of a host with one GPU beside an adapter with this GUID.
 fn inventory(guid: u64) -> String {
     format!(
         r#"{{"version":1,"gpus":[{{"index":0}}],"hca_ports":[{{"device":"mlx5_0","port":1,"port_guid":"{guid:#018x}"}}],"tiers":[["PIX"]]}}"#
@@ -27,7 +27,7 @@ fn import(rsm: &Manager, host: &str, guid: u64) {
     rsm.command(&["gpu", "import", "--host", host, &file]);
 }
 
-/// The names of hosts with inventories of their own.
+/// The names of hosts that have reported inventories.
 fn gpu_hosts(rsm: &Manager) -> Vec<String> {
     let hosts = rsm.ask(&["gpu", "hosts"]).unwrap_or_default();
     let hosts = hosts.as_array().cloned().unwrap_or_default();
@@ -43,8 +43,8 @@ fn wait_hosts(rsm: &Manager, expected: &[&str]) {
     assert!(there.is_some(), "{expected:?}: {shown}\n{log}");
 }
 
-/// The events of the last hour in which an operator forgot this GPU host, as the history on the disk
-/// has them.
+/// The events of the last hour in which an operator forgot this GPU host, from the history on the
+/// disk.
 fn forgotten(rsm: &Manager, host: &str) -> Vec<String> {
     let all = rsm.command(&["events", "--since", "1h", "--format", "json"]);
     let is_wanted = |line: &&str| line.contains("forget-gpu-inventory") && line.contains(host);
@@ -61,7 +61,7 @@ fn wait_forgotten(rsm: &Manager, host: &str) -> String {
     found[0].clone()
 }
 
-/// How many convergences the history on the disk has.
+/// The number of convergences in the history on the disk.
 fn convergences(rsm: &Manager) -> usize {
     let history = rsm.ask(&["history", "--since", "1h"]).unwrap_or_default();
     history.as_array().map_or(0, Vec::len)
@@ -93,7 +93,7 @@ fn a_standby_knows_the_gpu_hosts_and_the_history_of_the_master_before_and_after_
         .with(move |sim| sim.port_guid(own.0, own.1));
     let guid = guid.expect("it runs").expect("it is there").to_string();
     assert!(act.contains(&guid), "{act}");
-    // The standby reads the records that it has not followed yet at the takeover.
+    // At the takeover, the standby reads the records that it has not followed yet.
     import(&first, "gpu-c", 0xc);
     std::thread::sleep(Duration::from_secs(2));
     first.wait_stored();
@@ -105,15 +105,15 @@ fn a_standby_knows_the_gpu_hosts_and_the_history_of_the_master_before_and_after_
     wait_forgotten(&second, "gpu-b");
     assert!(convergences(&second) > known, "{known}");
 
-    // The first one comes back, and learns of what the second one has done; of its own acts it
-    // knows.
+    // The first manager comes back, and learns what the second one has done; it still knows its own
+    // acts.
     second.command(&["gpu", "forget", "gpu-a"]);
     let first = site.rsm(0, "one", "");
     first.wait_state("standby");
     wait_hosts(&first, &["gpu-c"]);
     wait_forgotten(&first, "gpu-a");
     wait_forgotten(&first, "gpu-b");
-    // One with an empty folder gets everything from the store.
+    // A manager with an empty folder gets everything from the store.
     first.process.kill().unwrap();
     let third = site.rsm(0, "three", "");
     third.wait_state("standby");
@@ -150,7 +150,7 @@ fn inventories_in_files_of_an_earlier_version_go_into_the_store() {
     second.wait_state("up");
     wait_hosts(&second, &["gpu-old"]);
     second.stop();
-    // The store of the first machine has it as well.
+    // The store of the first machine contains it as well.
     let first = site.rsm(0, "one", "");
     first.wait_state("up");
     wait_hosts(&first, &["gpu-old"]);

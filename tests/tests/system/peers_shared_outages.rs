@@ -1,5 +1,5 @@
 //! Managers that share an etcd whose members die, whose disk is slow, or which only one of them
-//! reaches: the fabric is managed all the time, and what was acknowledged is not lost.
+//! reaches: the fabric is managed all the time, and no acknowledged change is lost.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -14,24 +14,24 @@ use rsm_tests::sharing::{Manager, Site, all, gids, register};
 use rsm_tests::slow_link::SlowLink;
 use rsm_tests::virtual_time::partitions;
 
-/// 20 switches, 16 hosts with a port each.
+/// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
-/// Longer than rsm takes to hand a registration to the shared store.
+/// A time longer than rsm takes to pass a registration to the shared store.
 const WRITTEN: Duration = Duration::from_secs(2);
-/// Longer than a repair takes that waits for nothing but the fabric, in a debug build beside other
+/// A time longer than a repair that waits only for the fabric, in a debug build beside other
 /// programs.
 const REPAIR: Duration = Duration::from_secs(10);
-/// Longer than the two seconds of a takeover from a master whose store hangs, in a debug build beside
-/// other programs, and shorter than the limits of etcd's calls one after the other.
+/// A time longer than the two seconds of a takeover from a master whose store hangs, in a debug
+/// build beside other programs, and shorter than the successive time limits of etcd's calls.
 const HANGS_LIMIT: Duration = Duration::from_secs(5);
 
 fn observed(site: &Site) -> Vec<Host> {
     (2..6).map(|place| site.fabric.host(place)).collect()
 }
 
-/// A proxy before the first member, and its endpoint.
+/// Starts a proxy in front of the first member; returns it with its endpoint.
 fn proxy(site: &Site) -> (SlowLink, String) {
     let endpoint = site.etcd.endpoints().remove(0);
     let address = endpoint.strip_prefix("http://").unwrap_or(&endpoint);
@@ -41,7 +41,7 @@ fn proxy(site: &Site) -> (SlowLink, String) {
     (link, endpoint)
 }
 
-/// Breaks a cable and waits until it is routed around, then puts it back.
+/// Breaks a cable, waits until it is routed around, and reconnects it.
 fn repair(site: &Site, rsm: &Manager, number: usize) {
     let cable = site.fabric.cables()[number];
     let before = site.fabric.fabric.blocks_written().unwrap();
@@ -55,7 +55,8 @@ fn repair(site: &Site, rsm: &Manager, number: usize) {
     site.fabric.set_link(cable, true);
 }
 
-/// The master's machine is lost; one without any state has what was acknowledged.
+/// Loses the master's machine, and asserts that a manager without any state has everything that was
+/// acknowledged.
 fn assert_nothing_lost(site: &Site, rsm: Manager, hosts: &mut [Host], name: &str) {
     let lids = site.fabric.lids();
     let alias = site.fabric.guids(3);
@@ -112,7 +113,7 @@ fn a_partition_made_on_the_master_is_in_force_at_its_successor() {
     };
     let expected = BTreeSet::from([0xffff, 0x8010]);
     assert_eq!(held(), [expected.clone(), expected.clone()]);
-    // The standby changes nothing.
+    // The standby makes no changes.
     let refused = second.ask(&["partition", "delete", "0x10"]);
     assert_eq!(refused, None);
     first.wait_stored();
@@ -123,7 +124,7 @@ fn a_partition_made_on_the_master_is_in_force_at_its_successor() {
     assert!(listed.contains("blue"), "{listed}");
     let shown = second.command(&["partition", "show", "0x10"]);
     assert!(guids.iter().all(|guid| shown.contains(guid)), "{shown}");
-    // It is the successor's to change.
+    // The successor may change it.
     second.command(&["partition", "delete", "0x10", "--yes"]);
     let expected = BTreeSet::from([0xffff]);
     assert_eq!(held(), [expected.clone(), expected]);
@@ -217,7 +218,7 @@ fn an_etcd_whose_disk_takes_half_a_second_for_an_fsync_delays_no_host_and_loses_
     let watch = Stopwatch::start();
     register(&site.fabric, &mut hosts);
     assert!(watch.elapsed() < REPAIR, "{:?}", watch.elapsed());
-    // A round of writes has at least one fsync: what is stored is behind what is in force.
+    // A round of writes has at least one fsync: the store lags behind the state in force.
     let lags = wait_for_every(LOOK, LIMIT, || {
         let store = &rsm.status()["shared_store"];
         (store["lag_ms"].as_u64() >= Some(200)).then_some(())
@@ -249,7 +250,7 @@ fn a_master_cut_off_from_etcd_stays_master_and_a_later_standby_gets_everything()
     }
     let alias = register(&site.fabric, &mut hosts);
     repair(&site, &first, 0);
-    // Longer than an epoch lasts without a sign of life.
+    // The pause is longer than an epoch lasts without a sign of life.
     std::thread::sleep(Duration::from_secs(5));
     first.wait_state("up");
     let store = first.status()["shared_store"].clone();
@@ -269,7 +270,7 @@ fn a_master_cut_off_from_etcd_stays_master_and_a_later_standby_gets_everything()
     second.stop();
 }
 
-/// How often each host was asked to register again.
+/// The number of times that each host was asked to register again.
 fn asked(hosts: &[Host]) -> Vec<u32> {
     hosts.iter().map(Host::reregistrations).collect()
 }
@@ -282,7 +283,8 @@ fn wait_asked_once(hosts: &[Host], before: &[u32], rsm: &Manager) {
     assert!(is_asked.is_some(), "{:?} {before:?}\n{log}", asked(hosts));
 }
 
-/// Registrations that the master acknowledged while it was cut off die with it: its successor says so.
+/// Registrations that the master acknowledged while it was cut off are lost with it: its successor
+/// reports that.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
 fn the_successor_of_a_master_that_was_cut_off_from_etcd_asks_hosts_to_register_again() {
@@ -341,7 +343,7 @@ fn a_takeover_while_etcd_is_away_continues_with_what_it_last_showed() {
     let alias = register(&site.fabric, &mut hosts);
     std::thread::sleep(WRITTEN);
     first.wait_stored();
-    // Longer than a standby takes to follow.
+    // The pause is longer than a standby takes to follow.
     std::thread::sleep(Duration::from_secs(7));
     let members = gids(&all::<McMemberRecord>(&mut hosts[0]));
     let (lids, before) = (site.fabric.lids(), asked(&hosts));
@@ -362,7 +364,7 @@ fn a_takeover_while_etcd_is_away_continues_with_what_it_last_showed() {
     second.wait_finding("store-unreachable", false);
     second.wait_stored();
     second.process.kill().unwrap();
-    // The LID of the manager goes with it.
+    // The LID of the manager moves with it.
     let third = site.rsm(0, "three", "");
     third.wait_state("up");
     site.wait_answer_at(&mut hosts[0], site.fabric.master_lid(2));
@@ -373,7 +375,7 @@ fn a_takeover_while_etcd_is_away_continues_with_what_it_last_showed() {
     third.stop();
 }
 
-/// The state of a site with a master, which is the manager of the first index, and a standby.
+/// A site with a master, which is the manager of the first index, and a standby.
 struct Pair {
     managers: [Option<Manager>; 2],
     places: [usize; 2],
@@ -405,7 +407,8 @@ impl Pair {
         master.process.kill().unwrap();
     }
 
-    /// The standby has become master, and another one starts in place of the one that died.
+    /// Replaces the manager that has died: the standby has become master, and another manager
+    /// starts.
     fn replace(&mut self, site: &Site) {
         self.standby().wait_state("up");
         let name = format!("m{}", self.starts);
@@ -417,7 +420,7 @@ impl Pair {
     }
 }
 
-/// Figures of takeovers while all members of etcd hang: `--nocapture` shows them.
+/// `--nocapture` shows the figures of takeovers while all members of etcd hang.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
 #[expect(clippy::print_stdout, reason = "a takeover's figures are worth a line")]
@@ -428,7 +431,7 @@ fn a_master_that_dies_while_etcd_hangs_is_replaced_and_faults_are_repaired() {
     let site = Site::start(FABRIC, 3);
     let mut pair = Pair::start(&site);
     for (round, gap_ms) in [0, 50, 300, 900, 1500, 4000].into_iter().enumerate() {
-        // The standby has read the subnet, and what the store has.
+        // The standby has read the subnet and the store.
         std::thread::sleep(Duration::from_secs(7));
         site.etcd.suspend();
         std::thread::sleep(Duration::from_millis(gap_ms));

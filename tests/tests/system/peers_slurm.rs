@@ -12,17 +12,18 @@ use rsm_tests::process::Invocation;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The last line of the controller's start.
+/// The last line that the controller logs when it starts.
 const STARTED: &str = "Running as primary controller";
 
 /// The first version of Slurm with blocks, and the first that reads topology.yaml.
 const WITH_BLOCKS: (u32, u32) = (23, 11);
 const WITH_YAML: (u32, u32) = (25, 5);
 
-/// The fabrics.
+/// The fabrics to export.
 const FABRICS: [&str; 3] = ["superpod:su=1", "superpod:su=2", "superpod:su=4"];
 
-/// A file for Slurm, of a fabric whose hosts are all like `docs/dgx.txt`, or as in a folder.
+/// Exports a file for Slurm, for a fabric whose hosts are all like `docs/dgx.txt`, or as in the
+/// folder `inventory`.
 fn export(directory: &Path, fabric: &str, format: &str, inventory: Option<&Path>) -> String {
     let like = binaries::workspace().join("docs/dgx.txt");
     let rsm = Invocation::new(binaries::rsm(), directory);
@@ -32,7 +33,8 @@ fn export(directory: &Path, fabric: &str, format: &str, inventory: Option<&Path>
     finished.expect("a fabric with GPU hosts").stdout
 }
 
-/// The lists of nodes of a file, as they stand there; of a YAML file those of the tree, it has all.
+/// The lists of nodes in a file, verbatim; in a YAML file those of the tree, which contains all
+/// nodes.
 fn nodes(file: &str) -> BTreeSet<&str> {
     let file = file.split("- topology: blocks").next().unwrap_or(file);
     let yaml = |line: &str| line.trim().starts_with("nodes: ");
@@ -56,11 +58,11 @@ fn version() -> (u32, u32) {
 
 /// A start of the controller.
 struct Start {
-    /// The plugin, without its kind.
+    /// The topology plugin, without its kind.
     plugin: &'static str,
-    /// The name and the text of the topology's file.
+    /// The name and the text of the topology file.
     file: (&'static str, String),
-    /// Nodes beside those of the file.
+    /// The nodes that the file does not contain.
     others: &'static [&'static str],
     port: u16,
 }
@@ -75,7 +77,7 @@ impl Start {
         }
     }
 
-    /// Log lines of the controller, and whether it has started.
+    /// The log of the controller, and whether it has started.
     fn log(&self) -> (String, bool) {
         let directory = tempfile::tempdir().expect("there is room");
         let state = directory.path().join("state");
@@ -116,7 +118,7 @@ impl Start {
     }
 }
 
-/// Starts that must succeed without a word about the topology.
+/// Asserts that the controller starts without a message about the topology.
 fn takes(start: &Start) {
     let (text, started) = start.log();
     let shown = &start.file.1;
@@ -145,7 +147,7 @@ fn slurm_takes_the_trees_of_three_fabrics_without_a_warning() {
         let tree = export(directory.path(), fabric, "slurm-tree", None);
         takes(&Start::new("tree", tree, port));
     }
-    // The controller does say what is wrong with a tree that lacks a node.
+    // The controller does report a tree that lacks a node.
     let tree = export(directory.path(), FABRICS[0], "slurm-tree", None);
     let mut start = Start::new("tree", tree, 26_880);
     start.others = &["login-1"];
@@ -156,7 +158,7 @@ fn slurm_takes_the_trees_of_three_fabrics_without_a_warning() {
     );
 }
 
-/// A folder with 64 hosts like `docs/dgx.txt`, in NVLink domains of 18.
+/// Writes a folder with 64 hosts like `docs/dgx.txt`, in NVLink domains of 18.
 fn racks(directory: &Path) -> std::path::PathBuf {
     let rsm = Invocation::new(binaries::rsm(), directory);
     let rsm = rsm
@@ -205,7 +207,7 @@ fn slurm_takes_the_blocks_of_four_fleets_if_it_knows_blocks() {
             takes(&start);
         }
     }
-    // The controller refuses sizes that are no doublings, and names a node that no block has.
+    // The controller refuses sizes that do not double, and names a node that is in no block.
     let file = blocks(FABRICS[1], None).replace("BlockSizes=32,64", "BlockSizes=32,96");
     let (text, started) = Start::new("block", file, 26_912).log();
     assert!(!started && text.contains("Invalid BlockSizes"), "{text}");

@@ -1,4 +1,5 @@
-//! Two subnet managers: beside a master with precedence rsm stays standby and writes nothing.
+//! Two subnet managers: beside a master that wins the election, rsm stays standby and writes
+//! nothing.
 
 use rsm_tests::bringup::{LIMIT, PEERS, QUIET, SMALL};
 use rsm_tests::clock::wait_for;
@@ -19,7 +20,7 @@ fn beside_a_running_master_it_is_standby_and_sends_no_set() {
         return;
     }
     let ibsim = Ibsim::start(&ibsim_example(SMALL)).unwrap();
-    // The highest priority: precedence over any of rsm's.
+    // OpenSM has the highest priority, which wins over any of rsm's.
     let opensm = OpenSm::start(&ibsim, None, "Hca1", &["-p", "15"], LIMIT).unwrap();
     let before = check_states(&ibsim, "Hca3").unwrap();
 
@@ -35,7 +36,7 @@ fn beside_a_running_master_it_is_standby_and_sends_no_set() {
     assert!(tap.wait_quiet(QUIET, LIMIT));
     assert_eq!(tap.tally().sets(), 0, "{}", tap.tally());
 
-    // rsm answers SMInfo as standby, and the master stays the master.
+    // rsm answers SMInfo as standby, and the master stays master.
     let ask = |arguments: &[&str]| ask_sm_info(&ibsim, arguments);
     let own_lid = before.lids[&0x10_0004].to_string();
     let own = ask(&[&own_lid]);

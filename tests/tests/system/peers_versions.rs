@@ -1,9 +1,9 @@
 //! Two versions side by side: managers of an earlier version and of this one take over from each
-//! other on one state folder and on one shared store, forwards and back.
+//! other on one state folder and on one shared store, in both directions.
 //!
-//! The earlier one reads and writes what it knows, and keeps what it does not know. Each of these
-//! tests needs its program, at the path in `RSM_OLD_BIN`; f07ebaa3 is the last version whose rows
-//! differ from those of today:
+//! The earlier version reads and writes the rows that it knows, and keeps the rows that it does not
+//! know. Each of these tests needs its program, at the path in `RSM_OLD_BIN`; f07ebaa3 is the last
+//! version whose rows differ from those of today:
 //!
 //! ```sh
 //! git worktree add ../rsm-old f07ebaa3
@@ -31,19 +31,19 @@ use rsm_tests::sharing::{Manager, Site, all, join, offer, subscribe, take_alias}
 use rsm_tests::virtual_time::partitions;
 use serde_json::Value;
 
-/// 20 switches, 16 hosts with a port each.
+/// A fabric of 20 switches and 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
-/// Longer than rsm takes to store a registration.
+/// A time longer than rsm takes to store a registration.
 const WRITTEN: Duration = Duration::from_secs(2);
-/// Longer than a bring-up of so small a fabric takes, repairs included.
+/// A time longer than a bring-up of so small a fabric takes, repairs included.
 const QUIET: Duration = Duration::from_secs(2);
-/// The first host that registers: the one with the next index registers with the next manager.
+/// The index of the first host that registers; the next host registers with the next manager.
 const FIRST: usize = 2;
-/// The service of the host with index 0; that of each other one has a higher number.
+/// The service of the host with index 0; each further host's is one higher.
 const SERVICE: u64 = 0x100;
-/// The partition of the host with index 0, likewise.
+/// The partition of the host with index 0; each further host's is one higher.
 const PARTITION: u16 = 0x10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +62,7 @@ impl Version {
         }
     }
 
-    /// The SM_Key of subscribers. A trusted one is a row of this version alone.
+    /// The SM_Key of subscribers. Only this version has a row for trusted subscribers.
     fn sm_key_of_subscribers(self) -> u64 {
         match self {
             Older => 0,
@@ -71,7 +71,7 @@ impl Version {
     }
 }
 
-/// A configuration that both versions read: the earlier one takes the SA's key from no file.
+/// A configuration that both versions read: the earlier one reads the SA's key from no file.
 fn with_key(rest: &str) -> String {
     format!("[sm]\nsa_key = \"{}\"\n{rest}", sa_key::text())
 }
@@ -88,7 +88,7 @@ impl Turn {
         Turn { manager, version }
     }
 
-    /// Kills it, after a look at what it said.
+    /// Kills the manager, after checking its log.
     fn kill(self) {
         let log = self.manager.process.stderr_so_far();
         for unread in ["not readable", "damaged", "panicked", "quarantined"] {
@@ -97,7 +97,7 @@ impl Turn {
         self.manager.process.kill().unwrap();
     }
 
-    /// The kinds of its findings, but for that about the master beside a standby.
+    /// The kinds of the manager's findings, except the one about the master beside a standby.
     fn findings(&self) -> BTreeSet<String> {
         let findings = self.manager.ask(&["findings"]).unwrap_or_default();
         let kinds = findings.as_array().into_iter().flatten();
@@ -107,24 +107,24 @@ impl Turn {
     }
 }
 
-/// What a manager knows of hosts, and what they and switches have of it.
+/// The state of hosts as a manager shows it, and as hosts and switches hold it.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 struct Known {
     lids: BTreeMap<usize, Lid>,
-    /// Of the managers' ports: a takeover exchanges them.
+    /// The LIDs of the managers' ports, which a takeover exchanges.
     lids_of_managers: BTreeSet<Lid>,
     master_lids: Vec<Lid>,
     members: BTreeSet<(Gid, Gid)>,
     services: BTreeSet<u64>,
-    /// Whether each is trusted, by port and number.
+    /// The subscriptions by port and number, each with whether it is trusted.
     subscriptions: BTreeMap<(String, u64), bool>,
     guids: Vec<Vec<Guid>>,
     p_keys: Vec<Vec<u16>>,
-    /// Their settings and members.
+    /// The settings and members of partitions.
     partitions: Vec<Value>,
     gpu_hosts: BTreeSet<String>,
     multicast_tables: BTreeMap<Guid, Masks>,
-    /// How often each host was asked to register again.
+    /// The number of times that each host was asked to register again.
     reregistrations: Vec<u32>,
 }
 
@@ -166,8 +166,8 @@ impl Known {
         }
     }
 
-    /// The same as managers of `version` show it: the earlier one trusts no subscription that
-    /// another process has taken.
+    /// The state as managers of `version` show it: the earlier one trusts no subscription that
+    /// another process has accepted.
     fn as_shown_by(&self, version: Version) -> Known {
         let mut shown = self.clone();
         if version == Older {
@@ -211,8 +211,8 @@ fn gpu_hosts(manager: &Manager) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Registers of everything one with the manager of `turn`, all for the host with index `place`, and
-/// waits until the fabric rests.
+/// Registers one item of every kind with the manager of `turn`, all for the host with index
+/// `place`, and waits until the fabric is at rest.
 fn register(site: &Site, turn: &Turn, host: &mut Host, place: usize) {
     let fabric = &site.fabric;
     join(fabric, host, place);
@@ -237,13 +237,13 @@ fn register(site: &Site, turn: &Turn, host: &mut Host, place: usize) {
     assert!(fabric.fabric.wait_quiet(QUIET, LIMIT).unwrap(), "no rest");
 }
 
-/// Asserts that `turn` has everything that the managers before it had, and that no host registers
+/// Asserts that `turn` has everything that the earlier managers had, and that no host registers
 /// again.
 fn assert_kept(site: &Site, turn: &Turn, hosts: &mut [Host], known: &Known) {
     let expected = known.as_shown_by(turn.version);
     let mut ask = || Known::ask(site, &turn.manager, hosts);
     let mut shown = ask();
-    // GPU hosts and partitions are there after the first answers to hosts.
+    // GPU hosts and partitions are available after the first answers to hosts.
     wait_for_every(LOOK, LIMIT / 6, || {
         shown = ask();
         (shown == expected).then_some(())
@@ -288,7 +288,8 @@ fn versions_in_turn_on_one_state_folder_keep_each_others_rows_and_set_nothing() 
         let mut now = Known::ask(&site, &turn.manager, &mut hosts);
         restore_trust(&mut now, known.as_ref());
         sets = site.fabric.sets();
-        // The last ones are in no database: the next version reads them from the journal.
+        // The last registrations are not in a database: the next version reads them from the
+        // journal.
         let late = 2 * SERVICE + place as u64;
         offer(&site.fabric, &mut hosts[index], place, late);
         turn.kill();
@@ -297,8 +298,8 @@ fn versions_in_turn_on_one_state_folder_keep_each_others_rows_and_set_nothing() 
     }
 }
 
-/// A manager of the earlier version shows no subscription as trusted, and one of the new version
-/// will trust those of `before` again.
+/// Restores trust in subscriptions: a manager of the earlier version shows none as trusted, and one
+/// of the new version will trust those of `before` again.
 fn restore_trust(now: &mut Known, before: Option<&Known>) {
     let before = before.into_iter().flat_map(|before| &before.subscriptions);
     for (key, &trusted) in before {

@@ -1,4 +1,4 @@
-//! The page in Chromium, and metrics before promtool.
+//! The page in Chromium, and metrics checked by promtool.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use rsm_tests::process::Invocation;
 use rsm_tests::web::{Browser, Colours, Element, PEERS, Site, get, write};
 use serde_json::json;
 
-/// Enter, as WebDriver numbers keys.
+/// The key Enter in WebDriver's numbering.
 const ENTER: &str = "\u{e007}";
 
-/// rsm reads counters every second.
+/// A configuration in which rsm reads counters every second.
 const COUNTERS: &str = "[counters]\nenabled = true\ninterval_s = 1\nports_interval_s = 1\n";
 
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The first picture is drawn.
+/// A script that returns whether the first picture is drawn.
 const DRAWN: &str = "return document.documentElement.dataset.firstPicture";
 
 fn open(site: &Site, browser: &Browser, view: &str) {
@@ -249,7 +249,7 @@ fn a_real_fabric_is_drawn_in_both_colours_and_on_a_narrow_screen() {
         eprintln!("no ../shared/data/topologies: not drawn");
         return;
     };
-    // Its first plan takes half a minute in a debug build on a busy machine.
+    // The first plan of this fabric takes half a minute in a debug build on a busy machine.
     let site = Site::start_within(LIMIT * 5, selene.to_str().unwrap(), "");
     for (width, colours) in [
         (1400, Colours::Light),
@@ -323,7 +323,7 @@ fn links_beyond_the_first_thousands_are_found_by_name_and_read_on_demand() {
     if !require_peers(PEERS) {
         return;
     }
-    // 2,000 hosts, and as many links between each two levels.
+    // The fabric has 2,000 hosts, and as many links between any two levels.
     let site = Site::start("fat-tree:k=20,levels=3");
     let browser = Browser::start(1400, 900, Colours::Light);
     find_last_link(&site, &browser);
@@ -341,8 +341,8 @@ fn links_beyond_the_first_thousands_are_found_by_name_and_read_on_demand() {
     assert_no_complaints(&browser);
 }
 
-/// `cargo test --workspace --test system page_of_45056_hosts -- --ignored --nocapture`, with
-/// pictures into RSM_PICTURES if that is set.
+/// Run with `cargo test --workspace --test system page_of_45056_hosts -- --ignored --nocapture`;
+/// writes pictures into RSM_PICTURES if that is set.
 #[test]
 #[expect(clippy::print_stdout, reason = "a measurement shows its figures")]
 #[ignore = "minutes: brings up 45,056 hosts, and draws them in Chromium"]
@@ -376,7 +376,8 @@ fn page_of_45056_hosts_is_drawn_and_searched() {
     assert_no_complaints(&browser);
 }
 
-/// `RSM_PAGE=127.0.0.1:9316 RSM_PICTURES=folder cargo test --test system -- --ignored pictures_of`
+/// Run with `RSM_PAGE=127.0.0.1:9316 RSM_PICTURES=folder cargo test --test system -- --ignored
+/// pictures_of`.
 #[test]
 #[expect(clippy::print_stdout, reason = "a measurement shows its figures")]
 #[ignore = "draws the page of the rsm at RSM_PAGE, with pictures of its views into RSM_PICTURES"]

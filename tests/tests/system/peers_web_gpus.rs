@@ -1,4 +1,4 @@
-//! GPU hosts on the page, and a fault of one in the same words wherever findings are told.
+//! GPU hosts on the page, and a fault of one in the same words wherever findings are shown.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Imports the matrix of a host; GPUs of `without_nvlinks` have lost theirs.
+/// Imports the matrix of a host; the GPUs in `without_nvlinks` have lost their NVLinks.
 fn import(site: &Site, host: &str, without_nvlinks: &[usize]) {
     let file = site.directory().join(format!("{host}.txt"));
     write(&file, gpu_matrix(without_nvlinks).as_bytes());
@@ -61,7 +61,8 @@ fn a_gpu_without_nvlinks_is_told_alike_on_the_page_by_rsmctl_in_the_status_and_i
     );
     assert_eq!(findings(&site, "nvlink-degraded").len(), 1, "told once");
 
-    // The page: the list of findings, without a reload the GPU host, and the strip.
+    // The page shows it in the list of findings, at the GPU host without a reload, and in the
+    // strip.
     let (_, words) = message.split_once(": ").expect("host and words");
     let row = |text: &str| {
         format!(
@@ -77,7 +78,7 @@ fn a_gpu_without_nvlinks_is_told_alike_on_the_page_by_rsmctl_in_the_status_and_i
         "the strip",
         "return document.querySelector('#strip').innerText.includes('1 error')",
     );
-    // rsmctl findings and its status.
+    // `rsmctl findings` and `rsmctl status` show it.
     let printed = site.printed(&["findings", "--format", "json"]);
     let listed: Value = serde_json::from_str(&printed).expect("JSON");
     let listed = listed.as_array().expect("a list").iter();
@@ -94,7 +95,7 @@ fn a_gpu_without_nvlinks_is_told_alike_on_the_page_by_rsmctl_in_the_status_and_i
     let sample = "\nrsm_findings{kind=\"nvlink-degraded\",severity=\"error\"} 1\n";
     assert!(metrics.contains(sample), "{metrics}");
 
-    // The host with its rails: one for each GPU, and the adapter beside it.
+    // The page shows the host with its rails: one for each GPU, and the adapter beside it.
     site.open(&browser, "gpu-hosts");
     let host = browser.find(".page a[href='#/gpu-hosts?host=host-003']");
     browser.click(&host);
@@ -112,7 +113,7 @@ fn a_gpu_without_nvlinks_is_told_alike_on_the_page_by_rsmctl_in_the_status_and_i
         assert!(line.starts_with(&start), "{line}");
     }
 
-    // With the links back the finding is gone from all of them.
+    // When the links are back, the finding disappears everywhere.
     import(&site, "host-003", &[]);
     browser.wait(
         "no fault",

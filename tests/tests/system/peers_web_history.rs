@@ -1,4 +1,4 @@
-//! The history of the page in Chromium: of this run and of earlier ones, filtered, in pages.
+//! The history on the page in Chromium: of this run and of earlier ones, filtered, and in pages.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The number of events in the table.
+/// A script that returns the number of events in the table.
 const ROWS: &str = "return document.querySelectorAll('.page tbody tr').length";
 
-/// A leaf and one of its ports with a host other than the manager's, and that host.
+/// A leaf, one of its ports with a host other than the manager's, and that host.
 fn host_of_a_leaf(site: &Site) -> (String, String, String) {
     let links = get(site.address(), "/api/v1/links?page_size=1000").json();
     let links = links["links"].as_array().expect("it is a list").clone();
@@ -35,14 +35,14 @@ fn host_of_a_leaf(site: &Site) -> (String, String, String) {
     found.expect("there are hosts")
 }
 
-/// The number of events of `filters` on the disk, 1,000 at most.
+/// The number of events on the disk that match `filters`, 1,000 at most.
 fn events(site: &Site, filters: &str) -> usize {
     let path = format!("/api/v1/events?newest_first=true&page_size=1000&{filters}");
     let events = get(site.address(), &path).json();
     events["events"].as_array().map_or(0, Vec::len)
 }
 
-/// Waits until at least that many events of `filters` are on the disk.
+/// Waits until at least `least` events that match `filters` are on the disk.
 fn wait_for_events(site: &Site, filters: &str, least: usize) {
     let found = wait_for_every(LOOK, LIMIT, || {
         (events(site, filters) >= least).then_some(())
@@ -79,7 +79,8 @@ fn the_history_of_an_earlier_run_is_shown_with_its_operators_and_filtered() {
     let site = site.restart();
     let browser = Browser::start(1400, 900, Colours::Light);
 
-    // Which host was gone, and which request did an operator make, in the run before this one?
+    // The question: which host was gone, and which request did an operator make, in the previous
+    // run?
     let of_host = format!("kind=node&since=1h&node={}", host.replace(' ', "%20"));
     open_history(&site, &browser, &of_host, &host);
     let lost = "return [...document.querySelectorAll('.page tbody tr')].some((row) => row.innerText.includes('node lost'))";
@@ -114,7 +115,7 @@ fn the_history_of_an_earlier_run_is_shown_with_its_operators_and_filtered() {
         &count(&["--cause", "resweep", "--kind", "operator"]),
     );
 
-    // A time that is none is named, and an empty answer says so.
+    // An invalid time is named, and an empty answer is explained.
     site.open(&browser, "history?since=tomorrow");
     let named = "return document.querySelector('.page .error')?.innerText.includes('is no time')";
     browser.wait("the wrong time", named);
@@ -132,7 +133,7 @@ fn older_events_are_read_on_demand_and_rows_that_are_read_stay_while_new_ones_co
     }
     let site = Site::start("superpod");
     let (leaf, port, _) = host_of_a_leaf(&site);
-    // A leaf that goes and comes makes events of all its links.
+    // A leaf that goes and comes back makes events of all its links.
     let of_leaf = format!("kind=node&node={leaf}");
     let mut seen = events(&site, &of_leaf);
     while events(&site, "") <= 200 {
@@ -174,7 +175,7 @@ fn times_are_read_as_rsmctl_reads_them() {
     let site = Site::start(&file.display().to_string());
     let browser = Browser::start(1000, 700, Colours::Dark);
     site.open(&browser, "history");
-    // Today at 05:30 of the browser's zone; rsmctl's own test has the same forms.
+    // The time is 05:30 today in the browser's zone; rsmctl's own test has the same forms.
     let read = |text: &str| {
         let script = format!(
             "return import('/time.js').then(({{ parseTime }}) => {{ \
@@ -219,7 +220,7 @@ fn times_are_read_as_rsmctl_reads_them() {
         );
     }
 
-    // A name that is markup is text in the history, too.
+    // A name that contains markup is plain text in the history, too.
     let switches = get(site.address(), "/api/v1/nodes?kind=switch").json();
     let leaf = switches["nodes"][0]["guid"].as_str().unwrap();
     site.rsmctl(&["sim", "unlink", leaf, "2"]);

@@ -1,10 +1,11 @@
-//! The page in Chromium by its keys alone, what the loss of parts would do, and hosts below leaves.
+//! The page in Chromium, operated by keys alone; what-if questions about the loss of parts; and
+//! hosts below leaves.
 
 use rsm_tests::peer::require_peers;
 use rsm_tests::web::{Browser, Colours, PEERS, Site, get};
 use serde_json::{Value, json};
 
-// Keys as WebDriver numbers them.
+// Keys in WebDriver's numbering.
 const TAB: &str = "\u{e004}";
 const ENTER: &str = "\u{e007}";
 const ESCAPE: &str = "\u{e00c}";
@@ -13,10 +14,10 @@ const UP: &str = "\u{e013}";
 const RIGHT: &str = "\u{e014}";
 const DOWN: &str = "\u{e015}";
 
-/// The first picture is drawn.
+/// A script that returns whether the first picture is drawn.
 const DRAWN: &str = "return document.documentElement.dataset.firstPicture";
 
-/// Whether the panel names this node.
+/// A script that returns whether the panel names this node.
 fn panel_names(name: &str) -> String {
     format!(
         "return document.querySelector('.side:not([hidden]) h2')?.innerText.includes({})",
@@ -24,14 +25,14 @@ fn panel_names(name: &str) -> String {
     )
 }
 
-/// The tag, identifier and text of what has the focus.
+/// The tag, identifier and text of the focused element.
 fn focus(browser: &Browser) -> String {
     let script = "const one = document.activeElement; \
         return `${one.tagName} ${one.id} ${one.innerText ?? ''}`";
     browser.run(script).as_str().unwrap_or_default().to_owned()
 }
 
-/// The drawn switches: their names from the left, the top tier first.
+/// The drawn switches: their names from left to right, the top tier first.
 fn switches(site: &Site) -> Value {
     get(site.address(), "/api/v1/graph").json()["switches"].take()
 }
@@ -57,7 +58,7 @@ fn an_operator_without_a_mouse_finds_a_leaf_walks_the_fabric_and_its_panel_and_l
         .expect("leaves");
     let guid = drawn["guid"][leaf].as_str().expect("a GUID");
 
-    // `/` from any view, Escape back, and the name of the leaf.
+    // The keys are `/` from any view, Escape back, and the name of the leaf.
     browser.press("/");
     assert!(focus(&browser).starts_with("INPUT find"));
     browser.press(ESCAPE);
@@ -68,7 +69,7 @@ fn an_operator_without_a_mouse_finds_a_leaf_walks_the_fabric_and_its_panel_and_l
     browser.press(ENTER);
     browser.wait("the leaf", &panel_names(names[leaf]));
 
-    // The focus is in the fabric: arrows go to its neighbours.
+    // The focus is in the fabric: arrow keys go to its neighbours.
     assert!(focus(&browser).starts_with("CANVAS"));
     browser.press(RIGHT);
     browser.wait("the leaf at its right", &panel_names(names[leaf + 1]));
@@ -80,7 +81,7 @@ fn an_operator_without_a_mouse_finds_a_leaf_walks_the_fabric_and_its_panel_and_l
     browser.wait("a leaf", &panel_names("leaf"));
     browser.find(".side .list.hosts button");
 
-    // Enter goes into the panel; its list has arrows, too; Escape gives the focus back.
+    // Enter goes into the panel, whose list also has arrow keys; Escape returns the focus.
     browser.press(ENTER);
     let first = focus(&browser);
     assert!(
@@ -189,7 +190,7 @@ fn the_loss_of_a_spine_is_safe_and_that_of_a_leaf_cuts_off_its_hosts() {
             drawn["hosts"][at].as_u64().expect("a number"),
         )
     };
-    // The last leaf: the manager is at the first one, and does not foresee its own loss.
+    // The last leaf is used: the manager is at the first one, and does not foresee its own loss.
     let ((spine, _), (leaf, hosts)) = (of("spine"), of("leaf"));
     let verdict = |text: &str| {
         format!(
@@ -198,7 +199,7 @@ fn the_loss_of_a_spine_is_safe_and_that_of_a_leaf_cuts_off_its_hosts() {
         )
     };
 
-    // By keys: Enter makes a line, with Ctrl it asks.
+    // By keys, Enter makes a line, and Ctrl+Enter asks the question.
     site.open(&browser, "what-if");
     browser.find("#remove");
     let _ = browser.run("document.querySelector('#remove').focus()");
@@ -209,7 +210,7 @@ fn the_loss_of_a_spine_is_safe_and_that_of_a_leaf_cuts_off_its_hosts() {
     let cables = browser.text(".page .figures div b");
     assert_eq!(cables, "64", "a spine of this fabric has 64 cables");
 
-    // The panel of a switch leads there; the answer is that of rsmctl.
+    // The panel of a switch links to the question; the answer equals rsmctl's.
     site.open(&browser, &format!("fabric/{leaf}"));
     browser.find(".side .list.hosts button");
     let ask = browser.find(".side a.btn");
@@ -226,7 +227,7 @@ fn the_loss_of_a_spine_is_safe_and_that_of_a_leaf_cuts_off_its_hosts() {
     let cut_off = told["cut_off"].as_array().map(Vec::len);
     assert_eq!(cut_off, Some(hosts as usize), "{printed}");
 
-    // A name that is none is said.
+    // An unknown name is reported.
     site.open(&browser, "what-if?remove=nothing-has-this-name");
     browser.find(".page .error");
     let _ = browser.complaints();
@@ -240,13 +241,13 @@ fn hosts_are_folded_below_each_leaf_of_several_lines_at_every_size() {
     if !require_peers(PEERS) {
         return;
     }
-    // 128 leaves, which take two lines, with two hosts each.
+    // The fabric has 128 leaves, which take two lines, with two hosts each.
     let site = Site::start("pgft:2;2,128;1,8;1,1");
     let browser = Browser::start(1000, 800, Colours::Light);
     site.open(&browser, "fabric");
     browser.wait("a picture", DRAWN);
-    // Runs of the colour of hosts from above to below, in all columns of the picture: as many as
-    // lines of leaves have hosts below them.
+    // The script counts runs of the hosts' colour from top to bottom, in all columns of the
+    // picture: as many as there are lines of leaves with hosts below them.
     let lines = "const canvas = document.querySelector('canvas'); \
         const { width, height } = canvas; \
         const { data } = canvas.getContext('2d').getImageData(0, 0, width, height); \
@@ -260,7 +261,7 @@ fn hosts_are_folded_below_each_leaf_of_several_lines_at_every_size() {
     browser.wait("two lines of hosts", &two_lines);
     let in_sight = "Number(document.documentElement.dataset.folded)";
     assert_eq!(browser.run(&format!("return {in_sight}")), json!(256));
-    // Near some leaves the others are out of sight, and so are their hosts; far away all are back.
+    // Near some leaves the others and their hosts are out of sight; further away all are back.
     let zoom = format!(
         "{lines} const box = canvas.getBoundingClientRect(); \
          const clientY = box.top + lines.indexOf(true); \

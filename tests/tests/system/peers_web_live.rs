@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Makes every answer take longer than the time between two messages about changes; a reading that
-/// is given up ends at once.
+/// A script that makes every answer take longer than the time between two messages about changes; a
+/// reading that is abandoned ends at once.
 const SLOW_ANSWERS: &str = "const real = window.fetch; \
     window.fetch = (address, options) => new Promise((done, failed) => { \
         const give_up = () => failed(new DOMException('given up', 'AbortError')); \
@@ -21,8 +21,8 @@ const SLOW_ANSWERS: &str = "const real = window.fetch; \
         setTimeout(() => options?.signal?.aborted || real(address, options).then(done, failed), 900); \
     }); return true";
 
-/// A cable between switches, by one of its ends, and a port of the same switch with a host other
-/// than the manager's, with the host's name.
+/// One end of a cable between switches, and a port of the same switch with a host other than the
+/// manager's, with the host's name.
 struct Parts {
     switch: String,
     cable: String,
@@ -64,7 +64,7 @@ impl Parts {
     }
 }
 
-/// Runs `work` while a cable goes and comes without an end.
+/// Runs `work` while a cable flaps without end.
 fn while_flapping(site: &Site, parts: &Parts, work: impl FnOnce(&AtomicU32)) {
     let (is_over, flaps) = (AtomicBool::new(false), AtomicU32::new(0));
     std::thread::scope(|scope| {
@@ -76,7 +76,7 @@ fn while_flapping(site: &Site, parts: &Parts, work: impl FnOnce(&AtomicU32)) {
                 flaps.fetch_add(1, Ordering::Relaxed);
             }
         });
-        // The flapping ends if the work panics, too.
+        // The flapping must end even if the work panics.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&flaps)));
         is_over.store(true, Ordering::Relaxed);
         if let Err(panic) = outcome {
@@ -101,7 +101,7 @@ fn wait_for_host(site: &Site, host: &str) {
     assert!(back.is_some(), "{host} does not come back");
 }
 
-/// The page has a row with this text in what `selector` finds.
+/// A script that returns whether `selector` matches a row with this text.
 fn row(selector: &str, text: &str) -> String {
     format!(
         "return [...document.querySelectorAll({})].some((row) => row.innerText.includes({}))",
@@ -155,7 +155,7 @@ fn views_follow_changes_while_a_cable_flaps_faster_than_answers_come() {
     browser.assert_no_complaints();
 }
 
-/// The state in the strip, and whether the notice above the views has a text.
+/// Scripts that return the state in the strip, and whether the notice above the views has a text.
 const STRIP: &str = "document.querySelector('#strip .chip')?.innerText";
 const NOTICE: &str =
     "(document.querySelector('#notice').hidden ? '' : document.querySelector('#notice').innerText)";
@@ -172,7 +172,7 @@ fn a_page_says_that_rsm_hangs_or_has_stopped_and_follows_it_again_when_it_goes_o
     let is_up = format!("return {STRIP} === 'up' && {NOTICE} === ''");
     browser.wait("a state", &is_up);
 
-    // The connection stays open, and nothing comes.
+    // The connection stays open, and no data arrives.
     site.suspend();
     let is_lost = format!(
         "return {STRIP}.startsWith('not connected') && {NOTICE}.includes('No connection to rsm since') \
@@ -208,7 +208,7 @@ fn gone_parts_are_drawn_named_by_the_search_and_counted_beside_the_state() {
     if !require_peers(PEERS) {
         return;
     }
-    // Four leaves with four hosts each below two spines.
+    // The fabric has four leaves with four hosts each below two spines.
     let site = Site::start("pgft:2;4,4;1,2;1,1");
     let browser = Browser::start(1400, 900, Colours::Light);
     site.open(&browser, "fabric");
@@ -245,7 +245,7 @@ fn gone_parts_are_drawn_named_by_the_search_and_counted_beside_the_state() {
         "its place",
         &shows(".side", "was at MF0;leaf-01:MQM8700/U1 port 6"),
     );
-    // The answers about what is gone are refusals of look-ups.
+    // Only look-ups of parts that have gone are refused.
     let complaints = browser.complaints();
     assert!(
         complaints.iter().all(|one| one.contains("404")),

@@ -1,4 +1,4 @@
-//! Inputs of others on which an earlier version failed: `../shared/cases/public`.
+//! Inputs from others with which an earlier version failed: `../shared/cases/public`.
 
 #![expect(clippy::print_stderr, reason = "what is skipped is said")]
 
@@ -12,7 +12,7 @@ use rsm_tests::process::{Finished, Invocation};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The file or folder of a case; `None`, with a message, where the cases are not at hand.
+/// The file or folder of a case; `None`, with a message, if the cases are absent.
 fn case(name: &str) -> Option<PathBuf> {
     let path = binaries::workspace()
         .join("../shared/cases/public")
@@ -24,7 +24,7 @@ fn case(name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// The findings about a file, each `LINE SEVERITY: TEXT`.
+/// The findings about a file, each in the form `LINE SEVERITY: TEXT`.
 fn checked(file: &Path) -> (FileKind, Vec<String>) {
     let report = rsm_config::check(file).unwrap();
     let line = |finding: &rsm_config::ConfigFinding| {
@@ -44,7 +44,7 @@ fn rsm(arguments: &[&str]) -> (TempDir, Finished) {
     (directory, finished)
 }
 
-/// What `rsm migrate --dry-run` says about a host whose `opensm.conf` is `conf`.
+/// Runs `rsm migrate --dry-run` for a host whose `opensm.conf` is `conf`.
 fn migrated(conf: &Path) -> Finished {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("etc/opensm");
@@ -147,7 +147,7 @@ fn partitions_that_mean_something_else_get_a_note_each() {
             "host-names.conf",
             Some("2 error: member `hpc-node-[01-64]`"),
         ),
-        // Whether a GUID is a node's or a port's shows on the fabric alone.
+        // Only the fabric shows whether a GUID is a node's or a port's.
         ("node-guid.conf", None),
     ] {
         let Some(file) = case(&format!("partitions/{name}")) else {

@@ -1,5 +1,5 @@
-//! Adaptive routing set up by rsm: groups and entries of switches, their proof by packets that
-//! switches send as badly as they can, faults, and switches that do not take the tables.
+//! Adaptive routing set up by rsm: groups and entries of switches, their proof by packets for which
+//! switches make the worst choices, faults, and switches that do not accept the tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
 use crate::sim_seeds::{Hardware, schedule_fault};
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// Quantum-2 switches and ConnectX-7 adapters.
+/// A fabric of Quantum-2 switches and ConnectX-7 adapters.
 const TREE: &str = "fat-tree:k=8,levels=2,speed=ndr";
 pub(crate) const DEEP: &str = "fat-tree:k=4,levels=3,speed=ndr";
 pub(crate) const DEVICES: &str = "general-info+adaptive-routing";
-/// Quantum-2.
+/// The device ID of Quantum-2.
 const DEVICE: u16 = 0xD2F2;
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -81,7 +81,7 @@ fn lids_of_hosts(world: &World) -> Vec<((Guid, PortNum), Lid)> {
     hosts.map(|(lid, port)| (port, lid)).collect()
 }
 
-/// The outcome of every pair of hosts.
+/// The outcome for every pair of hosts.
 fn choices(world: &World, sl: u8, picks: Picks) -> Vec<Choices> {
     let hosts = lids_of_hosts(world);
     let mut all = Vec::new();
@@ -93,10 +93,11 @@ fn choices(world: &World, sl: u8, picks: Picks) -> Vec<Choices> {
     all
 }
 
-/// Every pair of hosts is reached whatever the switches choose, in no more hops than promised.
+/// Asserts that every pair of hosts is reached whatever the switches choose, in no more hops than
+/// promised.
 pub(crate) fn assert_delivers(world: &World, sl: u8, picks: Picks) {
     let plan = plan(world);
-    // The links of the two hosts are no hops of the proof.
+    // The links of the two hosts do not count as hops of the proof.
     let promised = plan
         .adaptive
         .as_ref()
@@ -145,8 +146,8 @@ pub(crate) fn held(world: &World, plan: &Plan) -> (Tables, AdaptiveTables) {
     (tables, groups)
 }
 
-/// Every switch of the plan's forwards by the planned groups and entries, beside the planned
-/// forwarding table, and what they hold has no loop and no credit loop.
+/// Asserts that every switch of the plan forwards by the planned groups and entries, beside the
+/// planned forwarding table, and that the tables held have no loop and no credit loop.
 pub(crate) fn assert_as_planned(world: &World) {
     let plan = plan(world);
     let adaptive = adaptive(&plan);
@@ -208,7 +209,7 @@ fn uplink(world: &World) -> (Guid, PortNum) {
     (leaf, ports[0])
 }
 
-/// The leaf of the last host with its uplinks.
+/// The leaf of the last host, with its uplinks.
 pub(crate) fn uplinks(world: &World) -> (Guid, Vec<PortNum>) {
     let host = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
     let (leaf, _) = world.sim.peer(host, PortNum(1)).unwrap().unwrap();
@@ -286,7 +287,7 @@ fn lost_link_changes_only_groups_of_the_leaf_that_it_touches() {
     }
     let blocks = sets_of::<ArGroupTable>(&world);
     let switches = switches(&world).len() as u64;
-    // One block at each switch, and all groups at the leaf.
+    // One block is written at each switch, and all groups at the leaf.
     assert!(blocks <= switches + 8, "{blocks} blocks of groups");
     world.sim.relink(link.0, link.1).unwrap();
     world.run_for(SECOND);
@@ -354,7 +355,8 @@ fn reload_with_off_puts_all_switches_back_by_one_set_each() {
     assert_as_planned(&world);
 }
 
-/// Another manager, without memory and with adaptive routing off, after the death of the first.
+/// Another manager, without memory and with adaptive routing off, takes over after the death of the
+/// first.
 #[test]
 fn manager_with_off_ends_adaptive_routing_of_the_one_before() {
     let mut world = brought_up(TREE);
@@ -502,8 +504,8 @@ const FABRICS: [&str; 4] = [
     "pgft:2;2,2;1,2;1,1,speed=ndr",
 ];
 
-/// Random faults on a fabric whose switches choose as badly as they can: no packet circles at any
-/// moment that is looked at, and at the end every one arrives.
+/// Random faults on a fabric whose switches make the worst choices: no packet loops at any observed
+/// moment, and at the end every one arrives.
 fn run(seed: u64) {
     let mut dice = Dice::new(seed);
     let mode = dice.pick(&[AdaptiveRouting::On, AdaptiveRouting::FastRecovery]);
@@ -554,7 +556,7 @@ fn run(seed: u64) {
     }
 }
 
-/// No packet between hosts circles, whatever the switches choose now.
+/// Asserts that no packet between hosts loops, whatever the switches choose at present.
 pub(crate) fn assert_no_loop(world: &mut World) {
     let hosts: Vec<(Guid, PortNum)> = world
         .sim
@@ -591,8 +593,9 @@ fn soak() {
     seeds::run("--test system sim_adaptive::soak -- --ignored", count, run);
 }
 
-/// Adapters that take packets out of order are told the service levels on which they may: their
-/// libraries read it. It is read back after a restart, and taken back with adaptive routing.
+/// Adapters that accept packets out of order are told the service levels on which packets may
+/// arrive so: their libraries read it. It is read back after a restart, and withdrawn together with
+/// adaptive routing.
 #[test]
 fn adapters_are_told_the_service_levels_of_packets_out_of_order() {
     const LEVELS: u16 = 0b0110;
@@ -628,7 +631,7 @@ fn adapters_are_told_the_service_levels_of_packets_out_of_order() {
     assert_eq!(sets(&world), 0);
     world.event(Event::Reload(Box::new(Settings::default().core)));
     world.settle(LIMIT);
-    // This run has written none: it takes none back.
+    // This run has written no levels: it withdraws none.
     assert_eq!(masks(&world), BTreeSet::from([LEVELS]));
     world.event(Event::Reload(Box::new(config.core)));
     world.settle(LIMIT);

@@ -31,8 +31,8 @@ fn comes_up_with_the_fewest_sets(spec: &str) {
         .iter()
         .filter(|(_, port)| port.0 == 0)
         .count();
-    // Each end of a link: one Set that arms it with its settings, one that activates it; port 0 of
-    // a switch: one.
+    // Each end of a link gets one Set that arms it with its settings, and one that activates it;
+    // port 0 of a switch gets one.
     assert_eq!(
         counters.received(AttrId::PORT_INFO, Method::SET) as usize,
         4 * reach.links.len() + switches,
@@ -66,7 +66,7 @@ fn comes_up_with_the_fewest_sets(spec: &str) {
     assert_eq!(world.manager().done().back(), Some(&7));
 }
 
-/// LIDs of Active hosts that the SA does not know.
+/// The LIDs of Active hosts that the SA does not know.
 fn unknown_to_the_sa(world: &World) -> Vec<Lid> {
     let ends = world.sim.end_ports().filter(|&(_, port)| port.0 != 0);
     let infos = ends.filter_map(|(node, port)| world.sim.port_info(node, port).ok());
@@ -78,7 +78,8 @@ fn unknown_to_the_sa(world: &World) -> Vec<Lid> {
         .collect()
 }
 
-/// Runs until the world rests, and asserts that the SA knows every Active host at every moment.
+/// Runs until the world is at rest, and asserts that the SA knows every Active host at every
+/// moment.
 fn settle_without_strangers(world: &mut World) {
     let limit = world.now() + LIMIT;
     world.run(limit, |world| {
@@ -98,7 +99,7 @@ fn the_sa_knows_every_host_before_its_port_goes_active() {
     world.sim.unlink(node, port).expect("it is cabled");
     settle_without_strangers(&mut world);
 
-    // The SA knows a later host as early.
+    // The SA knows a later host equally early.
     world.sim.relink(node, port).expect("its cable is there");
     settle_without_strangers(&mut world);
     let lid = world.sim.port_info(node, port).unwrap().lid();
@@ -181,7 +182,7 @@ fn an_lmc_above_zero_gives_every_host_port_its_lids() {
 }
 
 /// Switches that take 40 ms for an answer, stop for 3 s, or drop bursts come up in their own time;
-/// the rest comes up at once, and the core does not repeat requests to them without need.
+/// the rest comes up at once, and the core does not repeat requests to them needlessly.
 #[test]
 fn slow_switches_hold_up_only_themselves() {
     for habit in [Habit::SlowProcessor, Habit::Pauses, Habit::SmallBuffer] {
@@ -255,7 +256,7 @@ fn a_pause_amid_the_push_is_not_the_end_of_the_bring_up() {
     assert!(world.run(limit, is_pushing), "it pushes");
     world.pause_for(0, Duration::from_secs(1));
     world.run_for(Duration::from_millis(1100));
-    // As `rsm --once` sees the end.
+    // `rsm --once` ends under the same condition.
     let is_finished = |world: &World| {
         let core = world.manager().core();
         core.is_settled() && !core.is_inquiring() && core.history().next().is_some()

@@ -1,4 +1,4 @@
-//! Capabilities of device types, and what rsm does by them: tables of port states in place of
+//! Capabilities of device models, and rsm's use of them: tables of port states in place of
 //! PortInfo, FDR10, aggregation nodes.
 
 use std::collections::BTreeMap;
@@ -18,9 +18,9 @@ use rsm_sim::Devices;
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// Device types that are asked for GeneralInfo: a switch and an adapter.
+/// A fabric of device models that are asked for GeneralInfo: a switch and an adapter.
 const TREE: &str = "fat-tree:k=8,levels=2,speed=ndr";
-/// Types that are not.
+/// A fabric of models that are not asked.
 const UNGATED: &str = "fat-tree:k=8,levels=2,speed=qdr";
 
 fn asking() -> Settings {
@@ -50,7 +50,7 @@ fn asked<A: Attribute>(world: &World) -> u64 {
     counts.sum()
 }
 
-/// A leaf with an uplink, and the port of the uplink.
+/// The `nth` leaf with an uplink, and the port of the uplink.
 fn uplink(world: &World, nth: usize) -> (Guid, PortNum) {
     let is_switch = |node: Guid| world.sim.switch_info(node).is_ok();
     let host = world.nodes(NodeKind::Ca)[0];
@@ -63,7 +63,7 @@ fn uplink(world: &World, nth: usize) -> (Guid, PortNum) {
     (leaf, up.nth(nth).expect("it has uplinks"))
 }
 
-/// Takes an uplink away and gives it back.
+/// Disconnects an uplink and reconnects it.
 fn flap(world: &mut World, (leaf, port): (Guid, PortNum)) {
     world.sim.unlink(leaf, port).unwrap();
     world.run_for(Duration::from_secs(1));
@@ -104,15 +104,15 @@ fn general_info_is_asked_of_one_device_per_type_and_remembered() {
         world.resweep(LIMIT);
         assert_eq!(asked::<GeneralInfo>(&world), count);
     }
-    // A reload asks anew: the firmware may be another.
+    // A reload asks again, because the firmware may have changed.
     world.count_requests();
     world.event(Event::Reload(Box::new(asking().core)));
     world.settle(LIMIT);
     assert_eq!(asked::<GeneralInfo>(&world), 2);
 }
 
-/// The same fabric of device types that are asked in vain, and of types that are not asked: bring-up,
-/// a lost link, light sweeps, a restart without memory.
+/// The situations: bring-up, a lost link, light sweeps, and a restart without memory, on a fabric
+/// of models that are asked in vain and on one of models that are not asked.
 #[test]
 fn fabric_without_capabilities_costs_one_general_info_per_device_type() {
     let cost = |spec: &str| {
@@ -167,8 +167,8 @@ fn nonsense_in_general_info_turns_no_feature_on() {
     );
 }
 
-/// The first report of a switch also reads its ports, to prove the table; from the second on the
-/// table alone tells which ports to read.
+/// The first report of a switch also reads its ports, to verify the table; from the second on, the
+/// table alone shows which ports to read.
 #[test]
 fn lost_link_costs_a_table_and_the_ports_that_changed() {
     let cost = |devices: &str| {
@@ -197,8 +197,8 @@ fn lost_link_costs_a_table_and_the_ports_that_changed() {
     );
 }
 
-/// Switches of 64 ports, as the largest fabrics have: a light sweep is one Get for each, with or
-/// without tables; a report is a handful in place of one for each port.
+/// The switches have 64 ports, as the largest fabrics have. A light sweep is one Get for each
+/// switch, with or without tables; a report costs a handful of Gets instead of one for each port.
 #[test]
 #[expect(clippy::print_stdout, reason = "a measurement shows its figures")]
 fn report_of_a_switch_with_64_ports_costs_a_handful_of_gets() {
@@ -230,7 +230,7 @@ fn report_of_a_switch_with_64_ports_costs_a_handful_of_gets() {
     );
 }
 
-/// A light sweep that finds PortStateChange: the trap was lost.
+/// The trap was lost: a light sweep finds PortStateChange.
 #[test]
 fn light_sweep_finds_a_lost_link_by_table() {
     let mut world = brought_up(TREE, "port-states");
@@ -289,7 +289,7 @@ fn switches_that_claim_a_table_and_do_not_answer_it_are_read_port_by_port() {
     }
 }
 
-/// A table that never changes is not believed, however often it agrees with what is known: every
+/// A table that never changes is not trusted, however often it agrees with the known state: every
 /// lost and restored link is found.
 #[test]
 fn frozen_tables_hide_no_change_and_are_given_up() {
@@ -398,7 +398,7 @@ fn node(kind: NodeKind, guid: Guid, device_id: u16, num_ports: u8) -> Node {
     }
 }
 
-/// A switch with two hosts and, behind its last port, a node whose description says nothing.
+/// A switch with two hosts and, at its last port, a node whose description says nothing.
 fn with_aggregation_node(switch: Guid, behind_last: Guid) -> Netlist {
     let nodes = vec![
         node(NodeKind::Switch, switch, 0xd2f2, 5),
@@ -452,8 +452,8 @@ fn aggregation_node_is_recognised_by_its_switch_and_is_no_host() {
     }
 }
 
-/// The switch allows its aggregation node to work, or not, as the operator says, and keeps it over
-/// restarts; by default it stays as it is.
+/// The switch enables its aggregation node, or disables it, as the operator says, and rsm restores
+/// the setting after restarts; by default it stays unchanged.
 #[test]
 fn aggregation_node_is_enabled_and_disabled_as_the_operator_says() {
     let (switch, port) = (Guid(0x100), PortNum(5));
@@ -496,7 +496,7 @@ fn aggregation_node_is_enabled_and_disabled_as_the_operator_says() {
     world.settle(LIMIT);
     world.run_for(Duration::from_secs(60));
     assert_eq!((is_enabled(&world), sets(&world)), (true, 0));
-    // A reboot takes the setting away.
+    // A reboot resets the setting.
     world.sim.reboot(switch).unwrap();
     world.run_for(Duration::from_secs(30));
     world.settle(LIMIT);

@@ -1,4 +1,4 @@
-//! Congestion control: settings of switches and adapters, their keys, devices that are not polite.
+//! Congestion control: settings of switches and adapters, their keys, and devices that misbehave.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use rsm_sim::{CongestionAgent, Devices, DropReason};
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// Longer than all settings take without losses.
+/// A time longer than all settings take without losses.
 const ROUND: Duration = Duration::from_secs(5);
 const TREE: &str = "fat-tree:k=4,levels=2,speed=ndr";
-/// Devices without congestion control.
+/// The personality of devices without congestion control.
 const PLAIN: &str = "plain";
 const KEY: u64 = 0x1122_3344_5566_7788;
 
@@ -99,7 +99,7 @@ fn status(world: &World, key: PortKey) -> Option<AgentStatus> {
     snapshot.congestion.agent(key).map(|agent| agent.status)
 }
 
-/// Requests that reached agents: Gets and Sets.
+/// The numbers of Gets and Sets that reached agents.
 fn requests(world: &World) -> (u64, u64) {
     let agents = end_ports(world).into_iter().map(|key| agent(world, key));
     agents.fold((0, 0), |(gets, sets), agent| {
@@ -107,7 +107,7 @@ fn requests(world: &World) -> (u64, u64) {
     })
 }
 
-/// Every agent holds what `policy()` asks for, and is known to.
+/// Asserts that every agent holds the settings of `policy()`, and is known.
 fn assert_set(world: &World) {
     for key in end_ports(world) {
         let held = agent(world, key);
@@ -115,7 +115,7 @@ fn assert_set(world: &World) {
             let setting = held.switch;
             assert_eq!((setting.threshold(), setting.packet_size()), (11, 3));
             assert_eq!(setting.marking_rate(), 0, "not in Control_Map");
-            // Four ports, and the enhanced port 0.
+            // Switches have four ports, and the enhanced port 0.
             assert_eq!(setting.victim_mask.to_string(), "0x1f");
         } else {
             assert_eq!(held.adapter.port_control(), 1);
@@ -153,7 +153,7 @@ fn switches_and_adapters_get_the_settings_once() {
     assert_set(&world);
     expect::assert_no_findings(&world);
     let (_, sets) = requests(&world);
-    // One at each switch; the setting and two blocks at each adapter.
+    // Each switch gets one Set; each adapter gets one for the setting and two for blocks.
     let (switches, hosts) = (
         world.nodes(NodeKind::Switch).len() as u64,
         world.nodes(NodeKind::Ca).len() as u64,
@@ -179,7 +179,7 @@ fn without_the_feature_no_datagram_of_the_class_is_sent() {
     let plain = cost(PLAIN, CongestionPolicy::default());
     assert_eq!(plain.0, (0, 0));
     assert_eq!(cost("congestion-control", off), plain);
-    // On, and nothing is wanted of any device.
+    // Congestion control is on, and the policy wants nothing from any device.
     let empty = CongestionPolicy {
         enabled: true,
         ..CongestionPolicy::default()
@@ -211,7 +211,7 @@ fn device_without_the_class_is_asked_once() {
         let asked = end_ports(&world);
         for &key in &asked {
             let known = status(&world, key).unwrap();
-            // The manager's own host takes its datagrams for its own, and answers nothing.
+            // The manager's own host takes the manager's datagrams for its own, and answers none.
             match known {
                 AgentStatus::Silent => {}
                 AgentStatus::Absent(status) => {
@@ -270,7 +270,7 @@ fn agents_get_the_key_and_accept_no_other() {
         assert_eq!((held.cc_key(), held.lease_period()), (KEY, 30));
         assert!(held.protect_bit());
     }
-    // Another key for all: the agents hold the old one, and ignore the new one.
+    // All agents hold the old key, and ignore requests with the new one.
     let mut other = with_key(KEY + 1);
     other.switch.set_threshold(5);
     reload(&mut world, other);
@@ -286,7 +286,7 @@ fn agents_get_the_key_and_accept_no_other() {
         found.iter().any(|one| one.contains("another CC_Key")),
         "{found:?}"
     );
-    // The right one again.
+    // The correct key applies again.
     reload(&mut world, with_key(KEY));
     assert_set(&world);
     expect::assert_no_findings(&world);
@@ -355,8 +355,8 @@ fn standby_and_deposed_master_send_nothing() {
     let before = requests(&world);
     world.run_for(Duration::from_secs(60));
     assert_eq!(requests(&world), before);
-    // The new master reads everything back, and finds nothing to set. The old one, as a standby,
-    // knows of no agent any more.
+    // The new master reads everything back, and finds nothing to set. The old one, now standby, no
+    // longer knows any agent.
     world.kill(0);
     world.run_for(Duration::from_secs(60));
     world.settle(LIMIT);
@@ -391,7 +391,8 @@ fn run(seed: u64) {
     assert_set_or_silent(&world);
 }
 
-/// As [`assert_set`], but for agents whose every answer was lost: they count as silent.
+/// Asserts the same as [`assert_set`], except for agents whose every answer was lost: they count as
+/// silent.
 fn assert_set_or_silent(world: &World) {
     for key in end_ports(world) {
         let known = status(world, key);

@@ -1,5 +1,5 @@
-//! A fabric that is cut in two and joined again, with two managers that share a store: LIDs given
-//! while apart do not collide, and where they must, only the newer ones move.
+//! A fabric that is cut in two and joined again, with two managers that share a store: LIDs
+//! assigned during the separation do not collide, and where they must, only the newer ones move.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use rsm_state::Role;
 use rsm_tests::virtual_time::{Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// Longer than a manager without a master in sight waits for the epoch.
+/// A time longer than a manager without a visible master waits for the epoch.
 const APART: Duration = Duration::from_secs(20);
 const HOSTS: u64 = 8;
-/// Hosts of each side that come while the sides are apart: the last ones.
+/// The number of hosts of each side that come during the separation: the last ones.
 const NEW: u64 = 3;
 const TRUNK: (Guid, PortNum) = (Guid(0x100), PortNum(9));
 const MULTICAST: Lid = Lid(0xC000);
@@ -23,7 +23,7 @@ const ONE: PortNum = PortNum(1);
 const FIRST: Guid = Guid(0x1);
 const SECOND: Guid = Guid(0x1001);
 
-/// The side of a node.
+/// The side to which a node belongs.
 fn side(guid: Guid) -> usize {
     usize::from(guid.0 >= 0x1000)
 }
@@ -34,7 +34,7 @@ fn hosts(numbers: std::ops::RangeInclusive<u64>) -> impl Iterator<Item = Guid> {
         .flat_map(move |side| numbers.clone().map(move |number| Guid(side + number)))
 }
 
-/// Two switches with eight hosts each, and a cable between them.
+/// A fabric of two switches with eight hosts each, and a cable between them.
 fn two_stars() -> Netlist {
     let (width, speed) = (LinkWidth::X4, LinkSpeed::Hdr);
     let (mut nodes, mut cables) = (Vec::new(), Vec::new());
@@ -92,8 +92,8 @@ fn findings(world: &World, index: usize, code: &str) -> Vec<String> {
         .collect()
 }
 
-/// Both sides as one fabric without the new hosts, with the manager at `master` as its master, and
-/// the other one standing by.
+/// Brings up both sides as one fabric without the new hosts, with the manager at `master` as its
+/// master, and the other one as standby.
 fn together(master: Guid, settings: Settings) -> World {
     let mut world = World::new(&two_stars(), settings);
     for host in hosts(HOSTS - NEW + 1..=HOSTS) {
@@ -106,7 +106,7 @@ fn together(master: Guid, settings: Settings) -> World {
     world.add_manager(other, ONE);
     world.run_for(APART);
     assert_eq!(masters(&world), [0]);
-    // Members on both sides, which the store has.
+    // The group has members on both sides, which the store contains.
     world.regroup(MULTICAST, |ports| {
         ports.extend(hosts(2..=4).map(|guid| (guid, true)));
     });
@@ -114,7 +114,7 @@ fn together(master: Guid, settings: Settings) -> World {
     world
 }
 
-/// The hosts that get a multicast packet from each of the members.
+/// The hosts that receive a multicast packet from each of the members.
 fn receivers(world: &World) -> Vec<BTreeSet<Guid>> {
     let members = hosts(2..=4);
     members
@@ -171,7 +171,8 @@ fn new_lids(world: &World, of: usize) -> Vec<Lid> {
     new.map(|guid| lids(world)[&guid]).collect()
 }
 
-/// The places of the first master: the one with precedence when the parts meet, and the other one.
+/// The hosts of the first master: the manager that wins the election when the parts meet, and the
+/// other one.
 const HOLDERS: [Guid; 2] = [FIRST, SECOND];
 
 /// The index of the manager that holds the epoch.
@@ -195,7 +196,8 @@ fn lids_given_while_apart_are_of_disjoint_blocks_and_none_moves_when_the_parts_m
         let before = lids(&world);
         cut(&mut world);
         add_hosts(&mut world);
-        // The holder goes on with the lowest free ones, the other one gives those of its block.
+        // The holder continues with the lowest free LIDs, and the other manager assigns those of
+        // its block.
         let holder = holder(&world);
         let place = world.managers()[holder].local(&world.sim);
         let here = side(place.expect("it is attached").0);
@@ -210,7 +212,7 @@ fn lids_given_while_apart_are_of_disjoint_blocks_and_none_moves_when_the_parts_m
         let found = findings(&world, 1 - holder, "epoch-held");
         let text = format!("LIDs from {} on", of_block[0].0);
         assert!(found[0].contains(&text), "{text}: {found:?}");
-        // A manager that takes the epoch over takes the LID that floats.
+        // A manager that takes the epoch over also takes the floating LID.
         let is_managers = |guid: &Guid| floating && [FIRST, SECOND].contains(guid);
         let mut moved = join(&mut world);
         moved.retain(|guid| !is_managers(guid));
@@ -233,7 +235,7 @@ fn a_store_that_only_one_part_reaches_makes_no_lid_move_but_that_of_the_manager(
             world.cut_from_store(cut_off, true);
             cut(&mut world);
             add_hosts(&mut world);
-            // A manager that takes the epoch over takes the LID that floats.
+            // A manager that takes the epoch over also takes the floating LID.
             let is_managers = |guid: &Guid| floating && [FIRST, SECOND].contains(guid);
             let mut held = BTreeSet::new();
             for (guid, lid) in lids(&world) {

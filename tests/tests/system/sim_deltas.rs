@@ -1,4 +1,4 @@
-//! The cost of changes: no step takes in the whole subnet for a change of a part of it.
+//! The cost of changes: no step processes the whole subnet because of a change in a part of it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,8 +14,8 @@ const TREE: &str = "fat-tree:k=6,levels=3";
 
 type End = (Guid, PortNum);
 
-/// A leaf other than the subnet manager's, its first cable to a host, its first cable to a switch,
-/// which is on the path to the leaf, its last cable, and a switch without hosts.
+/// A leaf other than the subnet manager's, its first cable to a host, its first cable to a switch
+/// (on the path to the leaf), its last cable, and a switch without hosts.
 struct Places {
     leaf: Guid,
     host: End,
@@ -71,7 +71,7 @@ fn world() -> (World, Places) {
     (world, places)
 }
 
-/// The steps over the whole subnet while it took in the change of `happening`.
+/// The steps that processed the whole subnet because of the change `happening`.
 fn whole(world: &mut World, happening: impl FnOnce(&mut World)) -> Vec<Whole> {
     let before = world.manager().convergences().len();
     happening(world);
@@ -82,13 +82,14 @@ fn whole(world: &mut World, happening: impl FnOnce(&mut World)) -> Vec<Whole> {
     whole.collect()
 }
 
-/// Without the search of paths, which is whole where a switch has another path than before.
+/// Removes the search of paths, which covers the whole subnet if a switch has another path than
+/// before.
 fn but_for_paths(whole: Vec<Whole>) -> Vec<Whole> {
     let others = whole.into_iter().filter(|whole| whole.step != Step::Paths);
     others.collect()
 }
 
-/// The plan and the image of the switch have each table once in memory between them.
+/// Asserts that the plan and the image of each switch share each table in memory.
 #[track_caller]
 fn assert_tables_shared(world: &World) {
     let core = world.manager().core();
@@ -169,7 +170,7 @@ fn switches_that_go_and_come_back_change_only_their_neighbours() {
     }
 }
 
-/// The subnet with a group of all hosts, and one of a few.
+/// The subnet with a group of all hosts, and a group of a few.
 fn grouped() -> (World, Places) {
     let (mut world, places) = world();
     let hosts = hosts(&world);

@@ -75,7 +75,7 @@ fn fabric_without_extended_speeds_comes_up_without_repeated_sets() {
     let mut world = World::generated(TREE, settings("no-extended-speeds"));
     world.settle(LIMIT);
     expect::assert_up(&world);
-    // Ports of adapters, port 0 and external ports of switches.
+    // The habits concern ports of adapters, and port 0 and external ports of switches.
     assert_eq!(habits(&world), 3);
     world.count_requests();
     world.resweep(LIMIT);
@@ -119,7 +119,7 @@ fn change_between_reading_and_clearing_port_state_change_is_found() {
         world.run_for(Duration::from_millis(10));
         world.settle(LIMIT);
         expect::assert_up(&world);
-        // The uplink stays away.
+        // The uplink stays down.
         let findings = world.manager().findings();
         let codes: Vec<_> = findings.iter().map(|(code, _)| *code).collect();
         assert_eq!(codes, ["cable-missing"], "{findings:?}");
@@ -191,7 +191,7 @@ fn values_of_real_devices_are_no_finding_and_no_difference() {
     }
 }
 
-/// VLCap 2 or 3 opposite 4: each link uses the lanes that both ends have.
+/// A port with VLCap 2 or 3 faces a port with 4: each link uses the VLs that both ends have.
 #[test]
 fn ports_with_different_vls_use_the_common_lanes() {
     let mut world = World::generated(TREE, Settings::default());

@@ -1,4 +1,4 @@
-//! Drained parts: routes go around them, whatever else happens, until an operator undrains them.
+//! Drained parts: routes avoid them, whatever else happens, until an operator undrains them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Four leaves with four hosts each, two spines.
+/// A fabric of four leaves with four hosts each, and two spines.
 const TREE: &str = "pgft:2;4,4;1,2;1,1";
 
 fn has_hosts(world: &World, switch: Guid) -> bool {
@@ -64,7 +64,7 @@ fn drain(world: &mut World, parts: &[Part], forced: bool, ticket: u64) {
     world.settle(LIMIT);
 }
 
-/// How many LIDs of others the tables lead over a part.
+/// The number of LIDs at other nodes that the tables route over a part.
 fn lids_over(world: &World, part: Part) -> usize {
     let plan = world
         .manager()
@@ -150,7 +150,7 @@ fn unplugging_a_drained_spine_loses_no_packet_between_hosts() {
             assert_eq!(port(&plan), port(&tables), "{lid} at {switch} moved");
         }
     }
-    // It comes back drained.
+    // The spine comes back drained.
     world.sim.power_on(spine).expect("it is there");
     world.run_for(LIMIT);
     world.settle(LIMIT);

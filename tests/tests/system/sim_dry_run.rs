@@ -25,7 +25,7 @@ fn dry() -> CoreConfig {
     }
 }
 
-/// The list of a dry run at the last host.
+/// The Sets that a dry run at the last host lists.
 fn dry_run(world: &mut World) -> Vec<Foreseen> {
     let host = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
     let index = world.add_manager_with(host, PortNum(1), dry());
@@ -101,7 +101,7 @@ fn an_entry_changed_by_hand_is_the_only_set_listed() {
     assert_eq!(set.after[..], before[..64]);
 }
 
-/// Sets block 0 of a switch's table, as an operator would by hand.
+/// Sets block 0 of a switch's table, as an operator would do manually.
 fn write_block(world: &mut World, host: Guid, switch: Guid, entries: [u8; 64]) {
     let lid: Lid = world.sim.port_info(switch, PortNum::ZERO).unwrap().lid();
     let hand = ForeignManager::new(host, 0, SmState::NotActive);
@@ -124,7 +124,7 @@ fn write_block(world: &mut World, host: Guid, switch: Guid, entries: [u8; 64]) {
     assert_eq!(world.sim.lft(switch).unwrap()[..64], entries);
 }
 
-/// Kinds and subjects of the findings of a manager.
+/// The kinds and subjects of the findings of a manager.
 fn findings(world: &World, index: usize) -> Vec<(String, String)> {
     let snapshot = world.managers()[index].snapshot().expect("it has planned");
     let findings = snapshot.findings.iter();
@@ -172,7 +172,7 @@ fn a_dry_run_at_another_port_counts_the_ports_that_get_another_manager() {
     world.kill(index);
     world.kill(0);
     let before = world.sim.counters().sets();
-    // At a third port as many ports get another manager.
+    // For a manager at a third port, equally many ports get another manager.
     let other = world.nodes(NodeKind::Ca)[1];
     world.add_manager(other, PortNum(1));
     world.settle(LIMIT);

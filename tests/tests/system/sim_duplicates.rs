@@ -1,5 +1,5 @@
-//! Duplicate GUIDs: the place that had the GUID first keeps it, and loses no packet to the other
-//! one, which is served as soon as either of them has another GUID or is gone.
+//! Duplicate GUIDs: the host that had the GUID first keeps it, and loses no packet to the other
+//! host, which is served as soon as either of them has another GUID or has gone.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use rsm_sim::{Probe, ReportedGuids, Silence};
 use rsm_state::Command;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
-/// Two leaf switches with four hosts each, and two spines. The manager is at the first host.
+/// A fabric of two leaf switches with four hosts each, and two spines. The manager is at the first
+/// host.
 const FABRIC: &str = "pgft:2;4,2;1,2;1,1";
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -17,20 +18,20 @@ const SECOND: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(2);
 const ONE: PortNum = PortNum(1);
 
-/// Longer than the interval of light sweeps.
+/// A time longer than the interval of light sweeps.
 const LIGHT_SWEEP: Duration = Duration::from_secs(12);
 
-/// Hosts at the first leaf switch, at its second and fourth port.
+/// The indices of hosts at the first leaf switch, at its second and fourth port.
 const LOW: usize = 1;
 const HIGH: usize = 3;
 
-/// A host at the other leaf switch.
+/// The index of a host at the other leaf switch.
 const FAR: usize = 6;
 
 struct Fabric {
     world: World,
     hosts: Vec<Guid>,
-    /// The GUIDs that each host has of its own.
+    /// The GUIDs that each host originally has.
     own: Vec<ReportedGuids>,
 }
 
@@ -81,7 +82,7 @@ impl Fabric {
         info.expect("it is there").lid()
     }
 
-    /// Whether packets of the manager's host and of one at the other leaf switch reach the host.
+    /// Whether packets of the manager's host and of a host at the other leaf switch reach the host.
     fn is_served(&self, host: usize, lid: Lid) -> bool {
         [0, 7].into_iter().all(|from| {
             let probe = self.world.sim.probe((self.hosts[from], ONE), lid, 0);
@@ -90,7 +91,7 @@ impl Fabric {
         })
     }
 
-    /// Runs for `duration`; packets reach the host all the time.
+    /// Runs for `duration`, and asserts that packets reach the host all the time.
     fn stays_served(&mut self, host: usize, duration: Duration) {
         let lid = self.lid(host);
         let end = self.world.now() + duration;
@@ -108,7 +109,7 @@ impl Fabric {
         assert_eq!(self.lid(host), lid);
     }
 
-    /// How long it takes until packets reach the host by `lid`, at most `limit`.
+    /// Asserts that packets reach the host by `lid` within `limit`.
     fn is_served_within(&mut self, host: usize, lid: Lid, limit: Duration) {
         let end = self.world.now() + limit;
         while !(self.lid(host) == lid && self.is_served(host, lid)) {
@@ -132,7 +133,7 @@ impl Fabric {
         ("duplicate-guid", format!("{leaf}:{port}"))
     }
 
-    /// The first one is served and `others` are left out, also after sweeps of everything.
+    /// Asserts that the first host is served and `others` are left out, also after full sweeps.
     fn assert_first_stays(&mut self, first: usize, others: &[usize]) {
         self.stays_served(first, LIGHT_SWEEP);
         for full in [false, true] {
@@ -162,7 +163,7 @@ impl Fabric {
     }
 }
 
-/// `newcomer` boots with the GUIDs of `first`, then with its own again.
+/// Boots `newcomer` with the GUIDs of `first`, then with its own again.
 fn first_stays(first: usize, newcomer: usize) {
     let mut fabric = Fabric::up();
     let own_lid = fabric.lid(newcomer);
@@ -239,8 +240,8 @@ fn three_duplicates_at_one_instant_leave_the_first_host_served() {
     fabric.assert_all_up();
 }
 
-/// Of two hosts that boot together with one new GUID either may be served; the other one is as soon
-/// as that one is gone or has another GUID.
+/// Two hosts boot together with one new GUID: either may be served, and the other is served as soon
+/// as the first has gone or has another GUID.
 #[test]
 fn a_duplicate_is_served_once_the_first_is_unplugged_or_corrected() {
     for is_unplugged in [true, false] {
@@ -267,7 +268,7 @@ fn a_duplicate_is_served_once_the_first_is_unplugged_or_corrected() {
     }
 }
 
-/// The device changes its GUID without a trap: the next light sweep tells.
+/// The device changes its GUID without a trap: the next light sweep finds it.
 #[test]
 fn a_guid_corrected_without_a_trap_is_served_by_a_light_sweep() {
     let mut fabric = Fabric::up();
@@ -281,7 +282,7 @@ fn a_guid_corrected_without_a_trap_is_served_by_a_light_sweep() {
     fabric.assert_all_up();
 }
 
-/// The duplicate may be served while the first host reboots; afterwards the first one is.
+/// The duplicate may be served while the first host reboots; afterwards the first host is.
 #[test]
 fn a_host_that_reboots_beside_its_duplicate_is_served_again() {
     let mut fabric = Fabric::up();
@@ -318,7 +319,8 @@ fn a_host_is_served_again_although_its_duplicate_came_up_while_it_rebooted() {
     }
 }
 
-/// A place that was left long ago has no right: a host that works elsewhere is the first one.
+/// A host that left a port long ago has no claim: the host that works elsewhere counts as the
+/// first.
 #[test]
 fn a_host_that_was_moved_long_ago_keeps_its_guid() {
     let mut fabric = Fabric::up();
@@ -332,7 +334,7 @@ fn a_host_that_was_moved_long_ago_keeps_its_guid() {
     fabric.assert_first_stays(LOW, &[HIGH]);
 }
 
-/// An adapter that was moved is no duplicate of itself, at the same switch and at another.
+/// An adapter that was moved is no duplicate of itself, at the same switch or at another.
 #[test]
 fn a_host_whose_adapter_was_moved_is_served_at_once() {
     for place in [LOW, 2, 4, FAR] {
@@ -366,7 +368,8 @@ fn the_first_host_stays_after_a_restart_of_the_manager() {
     }
 }
 
-/// The link of the first host was down while no manager ran: the kept cabling tells its place.
+/// The link of the first host was down while no manager ran: the stored cabling shows where the
+/// host was.
 #[test]
 fn the_first_host_stays_after_a_restart_of_the_manager_and_its_own() {
     let mut fabric = Fabric::up();
@@ -418,7 +421,7 @@ fn a_duplicate_switch_leaves_the_first_switch_in_use() {
     }
 }
 
-/// The agent of the first host hangs, its link does not: it keeps its packets.
+/// The agent of the first host hangs, its link does not: it keeps receiving its packets.
 #[test]
 fn a_hung_host_keeps_its_guid_beside_a_duplicate() {
     let mut fabric = Fabric::up();
@@ -435,7 +438,7 @@ fn a_hung_host_keeps_its_guid_beside_a_duplicate() {
     fabric.assert_first_stays(HIGH, &[LOW]);
 }
 
-/// A tenant makes itself a duplicate over and over, by other GUIDs in between.
+/// A tenant makes itself a duplicate repeatedly, with other GUIDs in between.
 #[test]
 fn a_host_that_takes_a_guid_over_and_over_costs_the_first_no_packet() {
     let mut fabric = Fabric::up();
@@ -452,14 +455,14 @@ fn a_host_that_takes_a_guid_over_and_over_costs_the_first_no_packet() {
             assert!(fabric.is_served(HIGH, lid), "round {round}");
         }
     }
-    // A sweep of everything is about a hundred.
+    // A full sweep takes about a hundred Gets.
     let spent = fabric.world.manager().gets() - gets;
     assert!(spent < 200 * 40, "{spent} Gets");
     // The link of the tenant's host counts as flapping for a while.
     fabric.assert_left_out(&[]);
 }
 
-/// Two hosts exchange one GUID with each answer.
+/// Two hosts exchange a GUID with each answer.
 #[test]
 fn hosts_that_change_their_guid_all_the_time_keep_no_sweep_from_ending() {
     let mut fabric = Fabric::up();

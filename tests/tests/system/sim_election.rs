@@ -14,7 +14,7 @@ use rsm_tests::virtual_time::{ForeignManager, Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The priority of our own manager; a higher one has precedence.
+/// The priority of rsm's manager; a higher one wins.
 const PRIORITY: u8 = 5;
 
 fn settings() -> Settings {
@@ -34,7 +34,7 @@ fn identity(priority: u8) -> Identity {
     }
 }
 
-/// A fabric that our manager, at its first host, has brought up.
+/// A fabric that rsm's manager, at its first host, has brought up.
 fn brought_up() -> World {
     World::brought_up("ring:4", settings())
 }
@@ -44,7 +44,7 @@ fn last_host(world: &World) -> Guid {
     hosts.last().expect("there are hosts").0
 }
 
-/// Puts another manager behind the last host.
+/// Attaches another manager to the last host.
 fn meet(world: &mut World, priority: u8, state: SmState) -> AttachId {
     let guid = last_host(world);
     let manager = ForeignManager {

@@ -1,4 +1,4 @@
-//! Another engine at run time, and the forecast of a loss against its outcome.
+//! Switching the engine at run time, and the forecast of a loss compared with its outcome.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn request(world: &mut World, engine: EngineKind, ticket: u64) {
 
 #[test]
 fn another_engine_routes_once_its_tables_are_proved() {
-    // One spine: shortest paths are up and down, and close no credit loop.
+    // With one spine, shortest paths go up and down, and close no credit loop.
     let mut world = World::brought_up("pgft:2;4,4;1,1;1,1", Settings::default());
     assert_ne!(engine(&world), "minhop");
     world.watch();
@@ -209,7 +209,7 @@ fn the_forecast_of_a_lost_cable_matches_its_outcome() {
 
 #[test]
 fn an_engine_whose_tables_drop_packets_on_the_way_is_set_only_if_that_is_accepted() {
-    // Both have an order of channels of their own: no mixture of their tables is proved.
+    // Both engines have a channel order of their own: no mixture of their tables is proved.
     let mut world = World::brought_up("torus:4x4,hosts=2", Settings::default());
     request(&mut world, EngineKind::Dfsssp, 1);
     let before = tables(&world);

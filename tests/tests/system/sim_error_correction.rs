@@ -1,5 +1,5 @@
-//! The error correction of links (`sweep.error_correction`), on devices that say it, refuse to, or
-//! are silent.
+//! The error correction of links (`sweep.error_correction`), on devices that report it, refuse to,
+//! or are silent.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn brought_up(speed: &str, devices: &str, reads: bool) -> World {
     world
 }
 
-/// Gets of PortInfoExtended so far.
+/// The number of Gets of PortInfoExtended so far.
 fn gets(world: &World) -> u64 {
     let requests = world.requests();
     let nodes = requests.nodes(Method::GET, PortInfoExtended::ID);
@@ -33,7 +33,7 @@ fn gets(world: &World) -> u64 {
     counts.map(of).sum()
 }
 
-/// The error correction of each port with a cable, as the model has it.
+/// The error correction of each port with a cable, as the model shows it.
 fn modes(world: &World) -> Vec<Option<FecMode>> {
     let snapshot = world.manager().snapshot().unwrap();
     let ports = snapshot.fabric.nodes().flat_map(|node| &node.ports);

@@ -1,4 +1,4 @@
-//! The whole fabric answers nothing for a moment, or the manager gets no processor: silence that
+//! The whole fabric is silent for a moment, or the manager gets no processor time: such silence
 //! says nothing about a switch.
 
 #![expect(
@@ -17,36 +17,36 @@ use rsm_tests::virtual_time::{AfterStall, Settings, Walker, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Twenty switches, sixteen hosts.
+/// A fabric of twenty switches and sixteen hosts.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 
-/// More than the pause between two light sweeps.
+/// A time longer than the pause between two light sweeps.
 const TO_LIGHT_SWEEP: Duration = Duration::from_secs(11);
 
-/// Pauses that operators have seen.
+/// The lengths of pauses that operators have seen, in milliseconds.
 const SHORT: [u64; 3] = [300, 350, 400];
 
-/// From the end of a silence of the whole fabric until the last connected pair of hosts is served,
-/// if a switch died with its beginning: its neighbours' traps were lost.
+/// The maximum time from the end of a silence of the whole fabric until the last connected pair of
+/// hosts is served, if a switch died when the silence began: its neighbours' traps were lost.
 const SERVED_AFTER_SILENCE: Duration = Duration::from_secs(1);
 
-/// The same from the end of a stall: traps wait for the manager. As without a stall, and one
-/// question that is asked again.
+/// The maximum time from the end of a stall until the last connected pair is served: traps wait for
+/// the manager. It covers the reaction without a stall, and one request that is repeated.
 const SERVED_AFTER_STALL: Duration = Duration::from_millis(200);
 
-/// What makes the manager sweep.
+/// The cause of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cause {
-    /// Its next light sweep.
+    /// The next light sweep.
     Light,
-    /// An operator's full sweep.
+    /// A full sweep that an operator requests.
     Full,
 }
 
 impl Cause {
     const ALL: [Cause; 2] = [Cause::Light, Cause::Full];
 
-    /// Questions of the sweep after which a pause begins.
+    /// The numbers of the sweep's requests after which a pause begins.
     fn gets(self) -> [u64; 4] {
         match self {
             Cause::Light => [1, 3, 10, 18],
@@ -55,13 +55,13 @@ impl Cause {
     }
 }
 
-/// Each cause, with each number of questions before the pause.
+/// All combinations of a cause and a number of requests before the pause.
 fn moments() -> impl Iterator<Item = (Cause, u64)> {
     let all = Cause::ALL.into_iter();
     all.flat_map(|cause| cause.gets().map(|gets| (cause, gets)))
 }
 
-/// A brought-up fabric, `gets` questions into a sweep.
+/// A fabric that is up, with `gets` requests of a sweep sent.
 fn in_sweep(cause: Cause, gets: u64) -> World {
     let mut world = World::brought_up(FABRIC, Settings::default());
     world.keep_findings();
@@ -78,7 +78,7 @@ fn in_sweep(cause: Cause, gets: u64) -> World {
     world
 }
 
-/// Ends a run in which nothing was faulty: no alarm, no Set.
+/// Ends a run without a fault, and asserts that there was no alarm and no Set.
 fn assert_no_alarm(mut world: World, sets: u64, situation: &str) {
     world.settle(LIMIT);
     world.run_for(TO_LIGHT_SWEEP);
@@ -124,7 +124,7 @@ fn stalled_manager_accuses_no_switch() {
     }
 }
 
-/// The manager runs for some milliseconds at a time only, and the fabric with it.
+/// The manager and the fabric only run for some milliseconds at a time.
 #[test]
 fn manager_and_fabric_short_of_processor_time_accuse_no_switch() {
     for (cause, gets) in moments() {
@@ -142,8 +142,8 @@ fn manager_and_fabric_short_of_processor_time_accuse_no_switch() {
     }
 }
 
-/// Kills `dead` and the moment that `pause` makes at one instant, and measures from the end of the
-/// pause until all connected pairs are served.
+/// Kills `dead` and starts the pause `pause` at one instant, and measures the time from the end of
+/// the pause until all connected pairs are served.
 fn served_after(dead: Guid, gets: u64, pause: impl Fn(&mut World)) -> Duration {
     let mut world = in_sweep(Cause::Light, gets);
     let manager = world.manager().local(&world.sim).unwrap();
@@ -161,7 +161,7 @@ fn served_after(dead: Guid, gets: u64, pause: impl Fn(&mut World)) -> Duration {
     served
 }
 
-/// All switches but that of the manager's host.
+/// All switches except that of the manager's host.
 fn mortals() -> Vec<Guid> {
     let world = World::brought_up(FABRIC, Settings::default());
     let local = world.manager().local(&world.sim).unwrap();
@@ -199,7 +199,7 @@ fn switch_that_dies_as_the_manager_stalls_is_routed_around() {
     }
 }
 
-/// A switch whose processor hangs while its links stay up.
+/// The processor of a switch hangs while its links stay up.
 #[test]
 fn silence_is_hidden_for_a_second_then_a_warning_then_an_error() {
     let mut world = World::brought_up(FABRIC, Settings::default());

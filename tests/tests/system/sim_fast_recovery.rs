@@ -1,5 +1,5 @@
 //! Local fast recovery in a whole subnet: two links, or a link and a switch, fail at once while the
-//! manager is dead or stopped. Switches then forward as the proof over sets promises, packet by
+//! manager is dead or suspended. Switches then forward as the proof over sets promises, packet by
 //! packet, and the manager repairs the routes when it is back.
 
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ use crate::sim_adaptive::{
 const LIMIT: Duration = Duration::from_secs(120);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Longer than a switch takes to see that a link is down, and far shorter than a repair.
+/// A time longer than a switch takes to notice that a link is down, and far shorter than a repair.
 const MOMENT: Duration = Duration::from_millis(1);
 
 const FABRICS: [&str; 5] = [
@@ -39,7 +39,7 @@ struct Failure {
 }
 
 impl Failure {
-    /// Two links between switches, or one and a switch other than that of the manager's host.
+    /// Two links between switches, or one link and a switch other than that of the manager's host.
     fn random(world: &World, topology: &Topology, dice: &mut Dice) -> Failure {
         let links: Vec<(Guid, PortNum)> = topology.cables().iter().map(|cable| cable.a).collect();
         let first = dice.pick(&links);
@@ -79,7 +79,7 @@ impl Failure {
         }
     }
 
-    /// The fabric without the parts. A switch stays, without any cable.
+    /// The fabric without the failed parts. A failed switch stays, without any cable.
     fn without(&self, world: &World, topology: &Topology) -> Topology {
         let mut ends = self.links.clone();
         if let Some(guid) = self.switch {
@@ -90,14 +90,14 @@ impl Failure {
     }
 }
 
-/// A fabric with fast recovery, and what its switches hold.
+/// Brings up a fabric with fast recovery.
 fn brought_up(spec: &str, seed: u64) -> World {
     let mut settings = settings(AdaptiveRouting::FastRecovery, DEVICES);
     settings.seed = seed;
     brought_up_with(spec, settings)
 }
 
-/// The proof of the packets that switches still deliver after a failure, before any Set: those that
+/// The packets that switches provably still deliver after a failure, before any Set: those that
 /// arrive whatever is chosen, without a loop or a credit loop.
 fn promise(world: &World, failure: &Failure) -> (Topology, SetReport) {
     let plan = plan(world);
@@ -119,15 +119,15 @@ fn promise(world: &World, failure: &Failure) -> (Topology, SetReport) {
     (broken, report)
 }
 
-/// Every end port with its LID, before the failure.
+/// All end ports with their LIDs, before the failure.
 fn ends(world: &World) -> Vec<((Guid, PortNum), Lid)> {
     let reach = expect::reach(world, &[]);
     let lids = reach.lids(&world.sim).into_iter();
     lids.map(|(lid, port)| (port, lid)).collect()
 }
 
-/// Sends a packet between every two ends that the failure left, with the worst choices that switches
-/// can make: those that the proof promises arrive, within its hops, and none circles.
+/// Sends a packet between any two ends that the failure left, with the worst choices that switches
+/// can make. Packets that the proof promises must arrive, within its hops, and none may loop.
 fn assert_kept(
     world: &World,
     ends: &[((Guid, PortNum), Lid)],
@@ -144,7 +144,7 @@ fn assert_kept(
             match outcome.unwrap().probe {
                 Probe::Delivered { node, port, hops } => {
                     assert_eq!((node, port), holder, "{failure:?}");
-                    // The links of two hosts are no hops of the proof.
+                    // The links of the two hosts do not count as hops of the proof.
                     let of_hosts = [source, holder].into_iter();
                     let of_hosts = of_hosts.filter(|end| end.1 != PortNum::ZERO).count() as u32;
                     assert!(hops <= promised.max_hops + of_hosts, "{failure:?}");
@@ -159,8 +159,8 @@ fn assert_kept(
     assert_eq!(delivered, reachable, "{failure:?}: {promised:?}");
 }
 
-/// Two uplinks of a leaf of four fail: packets up take the other two at once. Without fast recovery
-/// some are lost.
+/// Two uplinks of a leaf with four fail: packets going up use the other two at once. Without fast
+/// recovery some are lost.
 #[test]
 fn leaf_that_loses_two_uplinks_sends_by_the_others_before_any_repair() {
     for (mode, keeps_all) in [
@@ -199,7 +199,7 @@ fn leaf_that_loses_two_uplinks_sends_by_the_others_before_any_repair() {
     }
 }
 
-/// One failure of two parts, and the repair of it by a manager that was dead or stopped.
+/// One failure of two parts, and its repair by a manager that was dead or suspended.
 fn run(seed: u64) {
     let mut dice = Dice::new(seed);
     let mut world = brought_up(dice.pick(&FABRICS), seed);

@@ -1,4 +1,5 @@
-//! FDR10 by the operator's choice (`links.fdr10`), on devices that have it, refuse it, or have none.
+//! FDR10 by the operator's choice (`links.fdr10`), on devices that support it, refuse it, or lack
+//! it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +38,7 @@ fn reload(world: &mut World, fdr10: Fdr10) {
     world.settle(LIMIT);
 }
 
-/// Sets of ExtendedPortInfo so far.
+/// The number of Sets of ExtendedPortInfo so far.
 fn sets(world: &World) -> u64 {
     let nodes = world.requests().nodes(Method::SET, ExtendedPortInfo::ID);
     let counts = nodes.iter();
@@ -45,7 +46,7 @@ fn sets(world: &World) -> u64 {
     counts.sum()
 }
 
-/// Ports with a cable.
+/// The ports with a cable.
 fn cabled(world: &World) -> Vec<(Guid, PortNum)> {
     let nodes = [NodeKind::Switch, NodeKind::Ca].map(|kind| world.nodes(kind));
     let ports = nodes.into_iter().flatten().flat_map(|node| {
@@ -56,7 +57,7 @@ fn cabled(world: &World) -> Vec<(Guid, PortNum)> {
     ports.filter(is_cabled).collect()
 }
 
-/// Trains every link between switches anew. The manager's own host keeps its link.
+/// Retrains every link between switches. The manager's own host keeps its link.
 fn retrain(world: &mut World) {
     let switches = world.nodes(NodeKind::Switch);
     for (node, port) in cabled(world) {
@@ -72,7 +73,7 @@ fn retrain(world: &mut World) {
     expect::assert_up(world);
 }
 
-/// The speeds of links between switches, as the model has them.
+/// The speeds of links between switches, as the model shows them.
 fn speeds(world: &World) -> Vec<LinkSpeed> {
     let snapshot = world.manager().snapshot().unwrap();
     let switches = world.nodes(NodeKind::Switch);
@@ -95,7 +96,7 @@ fn fdr10_is_disabled_and_enabled_by_one_set_a_port_and_links_take_it_when_they_t
     let mut world = brought_up("fdr10", Fdr10::Off);
     let ports = cabled(&world).len() as u64;
     assert_eq!(sets(&world), ports);
-    // The link runs on as it is.
+    // The link keeps its speed.
     assert_all(&world, LinkSpeed::Fdr10);
     world.resweep(LIMIT);
     retrain(&mut world);
@@ -133,7 +134,7 @@ fn a_switch_that_lost_power_gets_the_choice_anew() {
     world.run_for(Duration::from_secs(5));
     world.settle(LIMIT);
     expect::assert_up(&world);
-    // The switch's own ports are at their default again; those across its cables are not.
+    // The switch's own ports are back at their default; the ports across its cables are not.
     assert_eq!(sets(&world), before + own);
 }
 

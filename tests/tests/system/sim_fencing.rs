@@ -1,6 +1,6 @@
-//! A master that is stopped and goes on, beside a standby that shares its store, while cables come
-//! and go: it writes nothing once another manager holds the epoch, and every table on the wire is
-//! of one of the two managers' plans.
+//! A master that is suspended and resumed, beside a standby that shares its store, while cables
+//! come and go: it writes nothing once another manager holds the epoch, and every table on the wire
+//! belongs to a plan of one of the two managers.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const TREE: &str = "fat-tree:k=4,levels=2";
 /// The shortest pause that the daemon notices.
 const NOTICED: Duration = Duration::from_millis(250);
-/// The latest time after its end at which a running master knows that its epoch is over.
+/// The maximum time after the end of its epoch at which a running master knows about it.
 const KNOWN: Duration = Duration::from_millis(260);
 const ROUNDS: u64 = 100;
 
@@ -44,7 +44,7 @@ fn own_guid(world: &World, index: usize) -> Guid {
 }
 
 /// Whether a manager knows that another one holds the epoch, and manages a part of the fabric that
-/// no cable joins with the other's: after five seconds without a master in sight.
+/// no cable connects with the other's, as it does after five seconds without a visible master.
 fn manages_a_part(world: &World, index: usize) -> bool {
     let snapshot = world.managers()[index].core().snapshot(world.now());
     let mut findings = snapshot.findings.iter();
@@ -52,7 +52,7 @@ fn manages_a_part(world: &World, index: usize) -> bool {
         .any(|finding| finding.kind.code() == "epoch-held" && finding.severity == Severity::Error)
 }
 
-/// Cables between switches, by one of their ends.
+/// The cables between switches, each by one of its ends.
 fn trunks(world: &World) -> Vec<(Guid, PortNum)> {
     let switches: BTreeSet<Guid> = world.nodes(NodeKind::Switch).into_iter().collect();
     let reach = expect::reach(world, &[]);
@@ -63,13 +63,13 @@ fn trunks(world: &World) -> Vec<(Guid, PortNum)> {
         .collect()
 }
 
-/// The witness of a run: the plans of both managers, and Sets that a manager sent without the epoch
-/// while another one held it.
+/// The observations of a run: the plans of both managers, and Sets that a manager sent without the
+/// epoch while another one held it.
 struct Seen {
     plans: RefCell<BTreeMap<(usize, u64), Arc<Plan>>>,
     sets: [Cell<u64>; 2],
     epoch: Cell<u64>,
-    /// When it began, and which manager was stopped then.
+    /// The time when the epoch began, and which managers were suspended then.
     claimed: Cell<(Time, [bool; 2])>,
 }
 
@@ -86,8 +86,8 @@ impl Seen {
     }
 
     /// Whether a manager has sent Sets since the last look although the other one had claimed the
-    /// epoch by then: one that was stopped at that time, or that has had the time for its next
-    /// beat. (A standby that no cable joins with a running master claims the epoch, too.)
+    /// epoch by then: one that was suspended at that time, or that has had the time for its next
+    /// heartbeat. (A standby that no cable connects with a running master claims the epoch, too.)
     fn look(&self, world: &World) -> bool {
         let mut is_wrong = false;
         let epoch = world.epoch();
@@ -117,7 +117,7 @@ impl Seen {
         is_wrong
     }
 
-    /// The changed entries that no plan of either manager has, and no interim tables.
+    /// The changed entries that belong to no plan of either manager, and to no interim tables.
     fn foreign(&self, writes: &[BlockWrite]) -> Vec<(Guid, Lid, u8)> {
         let plans = self.plans.borrow();
         let mut foreign = Vec::new();
@@ -177,7 +177,7 @@ fn stop_and_continue(floating_lid: bool, seeds: std::ops::Range<u64>) {
             let (node, port) = dice.pick(&trunks);
             let down = dice.duration(Duration::from_micros(10), begin + pause);
             let up = down + dice.duration(Duration::from_millis(1), Duration::from_secs(2));
-            // A cable may be picked twice: it is there or not, then.
+            // A cable may be picked twice: it is then connected or not.
             world.schedule(down, move |world| drop(world.sim.unlink(node, port)));
             world.schedule(up, move |world| drop(world.sim.relink(node, port)));
         }
@@ -219,8 +219,8 @@ fn with_lids_of_ports_a_deposed_master_sets_nothing_and_no_table_is_of_neither_p
     stop_and_continue(false, ROUNDS / 2..ROUNDS);
 }
 
-/// Stops the master for `pause`. If the other manager holds the epoch when it goes on, that one
-/// stays master. Returns whether it did.
+/// Suspends the master for `pause`. If the other manager holds the epoch when the master is
+/// resumed, that one must stay master. Returns whether it did hold the epoch.
 fn stop_once(world: &mut World, pause: Duration) -> bool {
     let [master] = masters(world)[..] else {
         panic!("{pause:?}: {:?}", masters(world));
@@ -241,8 +241,8 @@ fn stop_once(world: &mut World, pause: Duration) -> bool {
     is_taken
 }
 
-/// The pause ends at any moment before, in and after the takeover, also while the successor asks
-/// for the SMInfo of the one that was stopped.
+/// The pause ends at any moment before, in and after the takeover, and also while the successor
+/// requests the SMInfo of the suspended manager.
 fn stop_at_all_moments(floating_lid: bool) {
     let mut world = two_managers(floating_lid);
     let mut takeovers = 0;
@@ -266,14 +266,14 @@ fn with_lids_of_ports_a_master_that_goes_on_after_a_takeover_stands_by() {
     stop_at_all_moments(false);
 }
 
-/// Whether a manager writes hardware as a master that doubts nothing.
+/// Whether a manager writes hardware as a master without doubts about its epoch.
 fn is_certain(world: &World, index: usize) -> bool {
     let manager = &world.managers()[index];
     let core = manager.core();
     !manager.is_stopped() && *core.role() == Role::Master && !core.is_inquiring()
 }
 
-/// The store hangs and the master is stopped, each at a random moment and for a random time: a
+/// The store hangs and the master is suspended, each at a random moment and for a random time: a
 /// successor stays master, and no two managers write.
 #[test]
 fn while_the_store_hangs_a_master_that_goes_on_after_a_takeover_stands_by() {
@@ -313,8 +313,8 @@ fn while_the_store_hangs_a_master_that_goes_on_after_a_takeover_stands_by() {
     assert!(takeovers > ROUNDS / 4, "{takeovers} takeovers");
 }
 
-/// The standby is stopped, too, about when it claims the epoch: an answer that it gets afterwards
-/// may be of an epoch that is over.
+/// The standby is also suspended, about when it claims the epoch: an answer that it gets afterwards
+/// may be about an epoch that has ended.
 #[test]
 fn a_claimant_that_goes_on_sets_nothing_by_an_epoch_that_is_over() {
     let mut world = two_managers(true);

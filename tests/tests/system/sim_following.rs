@@ -1,5 +1,5 @@
-//! A standby follows the master by what that has changed: at the cost of the change, and to the same
-//! knowledge as by a reading of the whole subnet.
+//! A standby follows the master by reading only what has changed: at the cost of the change, and
+//! with the same result as reading the whole subnet.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use rsm_state::Role;
 use rsm_tests::virtual_time::{Dice, Memory, World, expect, seeds};
 
 const LIMIT: Duration = Duration::from_secs(90);
-/// 20 switches, 16 hosts: 36 nodes, 96 ports of switches with a cable.
+/// A fabric of 20 switches and 16 hosts: 36 nodes, and 96 cabled ports of switches.
 const TREE: &str = "fat-tree:k=4,levels=3";
 const MULTICAST: Lid = Lid(0xC000);
 
-/// Gets of a reading of the whole subnet are no fewer: PortInfo of each port of a switch, and
+/// The minimum number of Gets for reading the whole subnet: PortInfo of each port of a switch, and
 /// NodeInfo through each cable.
 const WHOLE: u64 = 20 * 5 + 48;
 
 /// A fabric with its master at the first host, and a standby at the last one that has read it and
-/// has a plan ahead.
+/// has prepared a plan.
 fn ready() -> World {
     let mut world = World::shared(TREE, true, LIMIT);
     catch_up(&mut world);
     world
 }
 
-/// Runs until the master rests and the standby has read what it left.
+/// Runs until the master is at rest and the standby has read the resulting state.
 fn catch_up(world: &mut World) {
     world.settle(LIMIT);
     let until = world.now() + LIMIT;
@@ -47,7 +47,7 @@ fn catch_up(world: &mut World) {
     world.settle(LIMIT);
 }
 
-/// The parts of each node and port as a manager knows them, in words.
+/// The state of each node and port as a manager knows it, in words.
 fn known_by(world: &World, index: usize) -> BTreeMap<String, String> {
     let fabric = Fabric::build(world.managers()[index].core().inventory());
     let mut known = BTreeMap::new();
@@ -78,7 +78,7 @@ fn known_by(world: &World, index: usize) -> BTreeMap<String, String> {
     known
 }
 
-/// The standby knows what the hardware has, and what the master knows of it.
+/// Asserts that the standby knows the state of the hardware, and what the master knows of it.
 fn assert_followed(world: &World) {
     let inventory = world.managers()[1].core().inventory();
     let (master, standby) = (known_by(world, 0), known_by(world, 1));
@@ -111,7 +111,7 @@ fn assert_followed(world: &World) {
     }
 }
 
-/// A cable between switches that can be reached, by its ends.
+/// A reachable cable between switches, by its ends.
 fn trunk(world: &World, choice: usize) -> Option<((Guid, PortNum), (Guid, PortNum))> {
     let switches = world.nodes(NodeKind::Switch);
     let local = world.managers()[0]
@@ -124,7 +124,8 @@ fn trunk(world: &World, choice: usize) -> Option<((Guid, PortNum), (Guid, PortNu
     trunks.get(choice % trunks.len().max(1)).copied()
 }
 
-/// Lets `happen`, and returns the Gets of the standby until it has followed.
+/// Lets `happen` change the fabric, and returns the number of Gets that the standby sends until it
+/// has followed.
 fn gets_after(world: &mut World, happen: impl FnOnce(&mut World)) -> u64 {
     let before = (world.managers()[1].gets(), world.stored().generation);
     happen(world);
@@ -187,7 +188,8 @@ fn a_rebooted_switch_new_cables_and_members_are_followed() {
     gets_after(&mut world, |world| {
         world.sim.swap_cables(a, b).expect("they are cabled");
     });
-    // Members alone are no change of the subnet that a takeover reads: they come with the next one.
+    // Changes of members alone are no change that a takeover has to read: they come with the next
+    // one.
     let ports: Vec<Guid> = world.managers()[0]
         .core()
         .inventory()
@@ -209,7 +211,7 @@ fn a_rebooted_switch_new_cables_and_members_are_followed() {
 fn a_standby_that_missed_footprints_reads_the_whole_subnet() {
     let mut world = ready();
     let gets = gets_after(&mut world, |world| {
-        // The master starts anew, and has no footprint that leads back to what the standby read.
+        // The master restarts, and leaves no trace that leads back to what the standby read.
         world.kill(0);
         world.start(0, Memory::Kept);
         let ((near, port), _) = trunk(world, 1).expect("all are there");
@@ -218,7 +220,7 @@ fn a_standby_that_missed_footprints_reads_the_whole_subnet() {
     assert!(gets >= WHOLE, "{gets} Gets");
 }
 
-/// Some changes in a row, so fast that the standby reads while the next one happens.
+/// Some changes follow each other so fast that the standby reads while the next one happens.
 fn follow_changes(count: u64) {
     let test = "--test system sim_following::a_standby_follows";
     seeds::run(test, count, |seed| {
@@ -266,7 +268,7 @@ fn follow_changes(count: u64) {
         }
         world.settle(LIMIT);
         if world.managers()[1].core().following().is_none() {
-            // They were cut apart for a while, or are, and the standby took over.
+            // The managers were separated for a while, or still are, and the standby took over.
             assert_eq!(*world.managers()[1].core().role(), Role::Master);
             return;
         }

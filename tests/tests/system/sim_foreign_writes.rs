@@ -1,5 +1,5 @@
-//! Sets of others: switches without M_Keys take them from any host, and light sweeps find and
-//! repair what they have changed.
+//! Sets from others: switches without M_Keys accept them from any host, and light sweeps find and
+//! repair what they changed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn leaf(world: &World) -> Guid {
         .0
 }
 
-/// A port of a switch with a cable to another one.
+/// A port of a switch with a cable to another switch.
 fn uplink(world: &World, switch: Guid) -> PortNum {
     let ports = world.sim.num_ports(switch).unwrap();
     let mut ports = (1..=ports).map(PortNum);
@@ -49,7 +49,7 @@ fn uplink(world: &World, switch: Guid) -> PortNum {
         .expect("it has a cable to a switch")
 }
 
-/// Lets light sweeps go by, which begin shortly before the end of each interval.
+/// Runs through light sweeps, which begin shortly before the end of each interval.
 fn light_sweeps(world: &mut World, count: u32) {
     world.run_for(LIGHT * count + Duration::from_millis(500));
 }
@@ -69,7 +69,7 @@ fn findings(world: &World) -> Vec<Finding> {
     about.collect()
 }
 
-/// The only finding about Sets of others.
+/// The only finding about foreign Sets.
 fn finding(world: &World) -> Finding {
     let all = all_findings(world);
     let [finding] = &findings(world)[..] else {
@@ -78,7 +78,7 @@ fn finding(world: &World) -> Finding {
     finding.clone()
 }
 
-/// Block 0 of the forwarding table of a switch, with all entries from `from` on at `port`.
+/// Block 0 of the forwarding table of a switch, with all entries from `from` on changed to `port`.
 fn all_to(world: &World, switch: Guid, from: usize, port: u8) -> LinearForwardingTable {
     let mut entries: [u8; 64] = std::array::from_fn(|lid| world.sim.lft(switch).unwrap()[lid]);
     for entry in entries[from..].iter_mut().filter(|entry| **entry != 255) {
@@ -89,7 +89,7 @@ fn all_to(world: &World, switch: Guid, from: usize, port: u8) -> LinearForwardin
     block
 }
 
-/// Sends a block of a forwarding table by which a leaf forwards nothing to its hosts.
+/// Sends a block of a forwarding table with which a leaf forwards nothing to its hosts.
 fn forge_table(world: &mut World, switch: Guid) {
     let block = all_to(world, switch, 1, 255);
     world.forge(switch, LinearForwardingTable::ID, 0, block.as_data());
@@ -102,7 +102,7 @@ fn forge_switch_info(world: &mut World, switch: Guid, change: impl FnOnce(&mut S
     world.forge(switch, SwitchInfo::ID, 0, info.as_data());
 }
 
-/// Sets fields of PortInfo, without a change of the port's state unless `change` asks for it.
+/// Sets fields of PortInfo, without a change of the port's state unless `change` makes one.
 fn forge_port(
     world: &mut World,
     (node, port): (Guid, PortNum),
@@ -187,7 +187,7 @@ fn a_forged_multicast_fdb_top_is_found_and_repaired_within_two_light_sweeps() {
     assert!(finding.text.contains("MulticastFDBTop"), "{}", finding.text);
 }
 
-/// A LID in use never moves, so the host keeps the one that it has now.
+/// A LID in use never moves, so the host keeps the LID that it has now.
 #[test]
 fn a_forged_lid_of_a_host_is_found_and_routed_to_within_two_light_sweeps() {
     let mut world = World::brought_up(TREE, Settings::default());
@@ -229,7 +229,7 @@ fn a_forged_setting_of_a_port_is_found_and_repaired_within_two_light_sweeps() {
     assert!(finding.text.contains("HOQLife"), "{}", finding.text);
 }
 
-/// An operator disables ports, too (`ibportstate`), so rsm does not enable them.
+/// Operators disable ports as well (`ibportstate`), so rsm does not enable them.
 #[test]
 fn a_port_disabled_by_a_forged_set_is_routed_around_and_named() {
     let mut world = World::brought_up(TREE, Settings::default());
@@ -248,8 +248,8 @@ fn a_port_disabled_by_a_forged_set_is_routed_around_and_named() {
     assert_eq!(info.port_physical_state(), PortPhysicalState::Disabled);
 }
 
-/// More blocks than a light sweep reads: all of them were read once within the documented time, and
-/// one difference has the rest of the switch read at once.
+/// A light sweep reads only some of the blocks: all are read once within the documented time, and
+/// one difference causes the rest of the switch to be read at once.
 #[test]
 fn forged_blocks_of_a_large_table_are_repaired_once_one_of_them_is_read() {
     let settings = Settings::default();
@@ -267,7 +267,7 @@ fn forged_blocks_of_a_large_table_are_repaired_once_one_of_them_is_read() {
             nothing.as_data(),
         );
     }
-    // 8 of at most 16 parts of each switch are read in a light sweep.
+    // A light sweep reads 8 of at most 16 parts of each switch.
     light_sweeps(&mut world, 2);
     assert_eq!(world.sim.lft(switch).unwrap(), before);
     assert_eq!(finding(&world).subject, Subject::Node(switch));
@@ -331,7 +331,7 @@ fn lost_answers_to_read_back_are_no_finding_and_set_nothing() {
     assert_eq!(world.manager().sets(), sets);
 }
 
-/// A part that does not answer what is read back keeps no repair waiting.
+/// A part that does not answer a read-back delays no repair.
 #[test]
 fn a_fault_does_not_wait_for_lost_answers_to_read_back() {
     let mut world = World::brought_up(TREE, Settings::default());
@@ -339,7 +339,7 @@ fn a_fault_does_not_wait_for_lost_answers_to_read_back() {
     let switch = leaf(&world);
     let spine = uplink(&world, switch);
     world.sim.set_node_loss(silent, 1.0).unwrap();
-    // Amid a light sweep that reads from the silent host.
+    // The fault happens during a light sweep that reads from the silent host.
     let mut since = world.manager().gets();
     while world.manager().gets() == since {
         world.run_for(Duration::from_millis(1));
@@ -381,7 +381,7 @@ fn quiet_light_sweeps_set_nothing_and_find_nothing() {
     expect::assert_no_findings(&world);
 }
 
-/// The same on devices of which each has habits.
+/// The situation is that of quiet light sweeps, on devices each of which has habits.
 #[test]
 fn quiet_light_sweeps_on_devices_with_habits_set_nothing_and_find_nothing() {
     for seed in 1..=4 {

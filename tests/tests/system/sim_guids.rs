@@ -25,7 +25,7 @@ fn sets(world: &World) -> u64 {
     sets.get(&GuidInfo::ID).copied().unwrap_or(0)
 }
 
-/// Gives the port at `at` these alias GUIDs, and no other port any.
+/// Assigns these alias GUIDs to the port at `at`, and none to all other ports.
 fn name(world: &mut World, at: (Guid, PortNum), names: &[(u8, u64)]) {
     let port = world.sim.port_guid(at.0, at.1).expect("it is there");
     let mut guids = AliasGuids::default();

@@ -1,4 +1,4 @@
-//! The harness detects the faults that tests rely on.
+//! The harness detects the faults on whose detection tests rely.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn the_watch_sees_a_moved_lid() {
         .filter(|&(_, kind)| kind == NodeKind::Ca)
         .last()
         .unwrap();
-    // Set another LID directly at the host.
+    // The test sets another LID directly at the host.
     let port = PortNum(1);
     let somebody = world.sim.attach(guid, port).unwrap();
     let mut info = *world.sim.port_info(guid, port).unwrap();
@@ -99,7 +99,7 @@ fn expect_sees_inactive_links_and_missing_routes() {
     assert!(!expect::unreachable(&world.sim, &reach, 0).is_empty());
 }
 
-/// The same seed gives the same datagrams, another seed different ones.
+/// Equal seeds give equal datagrams, and different seeds different ones.
 #[test]
 fn a_run_is_a_function_of_its_seed() {
     let run = |seed| {

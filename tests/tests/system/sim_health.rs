@@ -1,4 +1,4 @@
-//! Links that damage packets, flap or run slowly: findings, and routes that go around them.
+//! Links that damage packets, flap or run slowly: findings, and routes that avoid them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Four leaves with four hosts each, two spines.
+/// A fabric of four leaves with four hosts each, and two spines.
 const TREE: &str = "pgft:2;4,4;1,2;1,1";
 
 fn settings(isolate: Isolate) -> Settings {
@@ -52,14 +52,14 @@ fn texts(world: &World) -> String {
     texts.join("\n")
 }
 
-/// The LIDs that are routed over a cable.
+/// The number of LIDs that are routed over a cable.
 fn lids_over(world: &World, cable: PortKey) -> usize {
     let plan = world.manager().core().plan().expect("it is up").clone();
     let found = plan.lids_over(Part::Port(cable), |switch| plan.table(switch));
     found.expect("it is there").over.len()
 }
 
-/// Errors by port, with a total for all.
+/// The errors of each port, with the same total for all.
 fn symbol_errors(ports: &[PortKey], per_hour: f64, total: u64) -> BTreeMap<PortKey, PortErrors> {
     let mut errors = PortErrors {
         total,
@@ -98,7 +98,7 @@ fn unhealthy_cable_is_out_of_the_routes_until_it_has_been_quiet() {
     expect::assert_up(&world);
     assert_eq!(lids_over(&world, cable), 0);
     assert!(texts(&world).contains("routes go around it until"));
-    // Errors go on for half an hour, then no more.
+    // Errors continue for half an hour, then stop.
     world.run_for(Duration::from_secs(1800));
     world.port_errors(symbol_errors(&[cable], 400.0, 2));
     world.run_for(Duration::from_secs(1900));
@@ -108,7 +108,7 @@ fn unhealthy_cable_is_out_of_the_routes_until_it_has_been_quiet() {
     world.settle(LIMIT);
     assert_eq!(lids_over(&world, cable), before);
     expect::assert_no_findings(&world);
-    // The relapse takes twice as long.
+    // After the relapse, it takes twice as long.
     world.port_errors(symbol_errors(&[cable], 500.0, 3));
     world.run_for(Duration::from_secs(7100));
     assert_eq!(lids_over(&world, cable), 0);
@@ -146,7 +146,8 @@ fn errors_at_all_cables_take_only_some_of_them_out() {
     assert!(texts(&world).contains("more ports have errors"));
 }
 
-/// Lets a port report errors, so many with a pause behind each. One that is cut off reports none.
+/// Lets a port report `count` errors, each followed by a pause. A port that is cut off reports
+/// none.
 fn report(world: &mut World, port: PortKey, trap: Trap, count: usize, pause: Duration) {
     for _ in 0..count {
         let injected = world.sim.inject_threshold(port.node, port.port, trap);
@@ -214,7 +215,7 @@ fn link_of_a_host_that_sends_traps_without_an_end_is_disabled_if_the_operator_sa
     let found = texts(&world);
     assert!(found.contains("the link is disabled"), "{found}");
     assert!(codes(&world).contains(&"host-missing"), "{found}");
-    // It stays disabled, and nothing more is written.
+    // The port stays disabled, and nothing more is written.
     let sets = world.manager().sets();
     world.run_for(Duration::from_secs(400));
     world.settle(LIMIT);
@@ -309,7 +310,7 @@ fn slow_links_that_are_plugged_otherwise_are_named_once() {
         texts(&world)
     );
 
-    // The port of the second leaf, the lower end of a slow link before, is the higher one then.
+    // The port of the second leaf, the lower end of a slow link before, is then the higher end.
     world
         .sim
         .swap_cables(cable.1, leaf)
@@ -355,7 +356,7 @@ fn isolation_outlives_a_restart_and_ends_when_it_would_have_without() {
     world.port_errors(symbol_errors(&[cable], 500.0, 1));
     world.settle(LIMIT);
     assert_eq!(lids_over(&world, cable), 0);
-    // An error after half an hour: it is to be quiet for an hour from then on.
+    // There is an error after half an hour: from then on, an hour without errors is required.
     world.run_for(Duration::from_secs(1800));
     world.port_errors(symbol_errors(&[cable], 500.0, 2));
     world.run_for(Duration::from_secs(600));
@@ -373,7 +374,7 @@ fn isolation_outlives_a_restart_and_ends_when_it_would_have_without() {
     world.settle(LIMIT);
     assert_eq!(lids_over(&world, cable), before);
     expect::assert_no_findings(&world);
-    // A relapse after the restart takes twice as long.
+    // After a relapse following the restart, it takes twice as long.
     world.port_errors(symbol_errors(&[cable], 500.0, 3));
     world.run_for(Duration::from_secs(7100));
     assert_eq!(lids_over(&world, cable), 0);

@@ -25,16 +25,17 @@ use rsm_tests::virtual_time::{Settings, World, seeds};
 
 const SPEC: &str = "fat-tree:k=4,levels=3";
 
-/// 20 switches and 16 hosts, one of them the manager's.
+/// The number of nodes: 20 switches and 16 hosts, one of them the manager's.
 const NODES: usize = 36;
 
-/// The paths between them: some switches that carry nothing have none to each other.
+/// The number of paths between them: some switches that carry no traffic of their own have no path
+/// to each other.
 const PATHS: usize = NODES * NODES - 76;
 const HOSTS: usize = 15;
 
 const SM_KEY: u64 = 0x5EC2_E75E_C2E7;
 
-/// ff12:401b:ffff::ffff:ffff
+/// The broadcast group of the default partition: ff12:401b:ffff::ffff:ffff.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
 const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
@@ -158,7 +159,7 @@ fn start_all(subnet: &mut Hosts, limit: Duration) -> usize {
                     Wants::Nodes => NodeRecord::ID,
                     Wants::Nothing => continue,
                 };
-                // Ignore a duplicate answer.
+                // A duplicate answer is ignored.
                 if attribute != wanted {
                     continue;
                 }
@@ -213,7 +214,7 @@ fn without_faults_no_request_repeats() {
     assert_eq!(subnet.sa.multicast().members(), HOSTS);
 }
 
-/// The time of the answer to a host's path query sent now.
+/// The time of the answer to a path query that a host sends now.
 fn answered(subnet: &mut Hosts, host: usize) -> Time {
     let (_, lid) = subnet.places()[host];
     let (_, other) = subnet.places()[(host + 1) % HOSTS];
@@ -236,7 +237,7 @@ fn a_host_that_never_acknowledges_holds_its_share_for_a_bounded_time() {
     let config = RmppConfig::default();
     let mut subnet = subnet(FaultPlan::default());
     subnet.deafen(0);
-    // Raw datagrams: the messenger of a program would run out of room.
+    // The requests are raw datagrams, because the messenger of a program would run out of room.
     for tid in 0..200 {
         let mad = SaMad::request(
             Method::GET_TABLE,
@@ -328,7 +329,7 @@ fn endless_fragments_are_refused_at_the_limits() {
     let config = RmppConfig::default();
     let mut subnet = subnet(FaultPlan::default());
     subnet.deafen(0);
-    // One message without an end: the SA receives no more than its limit.
+    // For one endless message, the SA receives no more than its limit.
     let segments = config.max_received / 200 + 100;
     for number in 1..=segments as u32 {
         subnet.send(0, &fragment(1, number));
@@ -338,7 +339,8 @@ fn endless_fragments_are_refused_at_the_limits() {
     assert_eq!(subnet.stats().transactions, 0);
     let failed = subnet.stats().failed;
     assert!(failed >= 1);
-    // Many messages without a second segment: there is room for some, and the SA refuses the rest.
+    // For many messages without a second segment there is room for some, and the SA refuses the
+    // rest.
     for tid in 100..1_100 {
         subnet.send(0, &fragment(tid, 1));
     }
@@ -348,7 +350,7 @@ fn endless_fragments_are_refused_at_the_limits() {
     }
     subnet.run_for(Duration::from_millis(10), |_, _| ());
     assert!(subnet.stats().stopped >= 1_000 - config.max_per_client as u64);
-    // From all hosts at once: each host keeps to its own room.
+    // All hosts send at once: each host stays within its own room.
     for host in 1..HOSTS {
         for tid in 100..200 {
             subnet.send(host, &fragment(tid, 1));
@@ -360,7 +362,7 @@ fn endless_fragments_are_refused_at_the_limits() {
     assert_eq!(subnet.stats().transactions, 0);
 }
 
-/// Packets that each end port of hosts has sent and received, by port GUID.
+/// The packets that each end port of hosts has sent and received, by port GUID.
 fn packets(subnet: &mut Hosts) -> BTreeMap<Guid, (u64, u64)> {
     let ends: Vec<_> = subnet.sim.end_ports().collect();
     let ends = ends.into_iter().filter(|(_, port)| *port != PortNum::ZERO);

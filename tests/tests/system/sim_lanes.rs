@@ -1,4 +1,4 @@
-//! Routes that need several virtual lanes, on switches with SLtoVLMappingTables.
+//! Routes that need several VLs, on switches with SLtoVLMappingTables.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn complaints(world: &World) -> Vec<String> {
         .collect()
 }
 
-/// Ports with an Active link.
+/// The ports with an Active link.
 fn active(world: &World, switch: Guid) -> Vec<PortNum> {
     let is_active = |port: &PortNum| {
         let info = world.sim.port_info(switch, *port);
@@ -52,7 +52,8 @@ fn active(world: &World, switch: Guid) -> Vec<PortNum> {
     (1..=254).map(PortNum).filter(is_active).collect()
 }
 
-/// The SLtoVLMappingTables of every switch match the plan, between all ports that carry data.
+/// Asserts that the SLtoVLMappingTables of every switch match the plan, between all ports that
+/// carry data.
 fn assert_mapped(world: &World) {
     let plan = plan(world);
     let lanes = &plan.routing.lanes;
@@ -155,11 +156,11 @@ fn a_switch_that_fails_and_returns_changes_no_service_level() {
     let after = plan(&world);
     assert_eq!(after.routing.tables, before.routing.tables);
     expect::assert_up(&world);
-    // It came back in its power-on state, and the core wrote its tables again.
+    // The switch came back in its power-on state, and the core wrote its tables again.
     assert_mapped(&world);
 }
 
-/// Hosts go on sending to a host that is gone, on levels that the proof of a new plan does not
+/// Hosts continue to send to a host that has gone, on levels that the proof of a new plan does not
 /// know: no switch changes another entry while one still leads towards it.
 #[test]
 fn entries_to_what_is_gone_are_removed_before_others_change() {

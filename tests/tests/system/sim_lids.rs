@@ -13,8 +13,8 @@ use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Two copies of a star of one switch and `hosts` hosts, with a free port each; nodes of the second
-/// have `0x1000` more in their GUIDs.
+/// Two copies of a star of one switch and `hosts` hosts, with a free port each; GUIDs in the second
+/// copy are higher by `0x1000`.
 fn two_stars(hosts: u8) -> Netlist {
     let mut nodes = Vec::new();
     let mut cables = Vec::new();
@@ -54,7 +54,7 @@ fn lids(sim: &Sim) -> BTreeMap<(Guid, PortNum), u16> {
         .collect()
 }
 
-/// A cable joins two subnets with a manager each and the same LIDs.
+/// A cable connects two subnets that have a manager each and equal LIDs.
 #[test]
 fn two_fabrics_with_the_same_lids_are_merged() {
     for memory in [Memory::Kept, Memory::Lost] {
@@ -84,7 +84,7 @@ fn two_fabrics_with_the_same_lids_are_merged() {
         world.settle(LIMIT);
         expect::assert_up(&world);
         // One of the two holders of every LID keeps it; with the memory of one side, the holder on
-        // that side.
+        // that side does.
         let after = lids(&world.sim);
         let kept: Vec<_> = before
             .iter()
@@ -99,7 +99,7 @@ fn two_fabrics_with_the_same_lids_are_merged() {
     }
 }
 
-/// Two stars with a cable between them.
+/// Connects the two stars with a cable.
 fn join(world: &mut World) {
     let ends = [(Guid(0x100), PortNum(6)), (Guid(0x1100), PortNum(6))];
     let (width, speed) = (LinkWidth::X4, LinkSpeed::Hdr);
@@ -113,8 +113,8 @@ fn reassigning() -> CoreConfig {
     }
 }
 
-/// A manager at the first star that is not there yet, with the order to give LIDs anew; another one
-/// has brought up the second star, then the first: LIDs are in the other order than on a fresh
+/// A manager at the first star that has not started yet, with the order to reassign LIDs. Another
+/// one has brought up the second star, then the first: LIDs are in another order than on a fresh
 /// fabric.
 fn brought_up_from_the_second_star(priority: u8) -> World {
     let mut world = World::new(&two_stars(5), Settings::default());
@@ -136,7 +136,7 @@ fn brought_up_from_the_second_star(priority: u8) -> World {
 
 #[test]
 fn reassigned_lids_are_those_of_a_fresh_fabric_and_move_once() {
-    // Switches, then the first host of each, the second, and so on.
+    // The expected order is: switches, then the first host of each, then the second, and so on.
     let mut wanted = BTreeMap::new();
     for side in 0..2u16 {
         let guid = |number: u16| Guid(u64::from(number) + u64::from(side) * 0x1000);
@@ -152,7 +152,7 @@ fn reassigned_lids_are_those_of_a_fresh_fabric_and_move_once() {
     world.settle(LIMIT);
     expect::assert_up(&world);
     assert_eq!(lids(&world.sim), wanted);
-    // A later plan moves none, and the next start finds the same.
+    // A later plan moves no LID, and the next start finds the same LIDs.
     world.kill(0);
     world.start(0, Memory::Kept);
     world.settle(LIMIT);
@@ -181,7 +181,7 @@ fn a_standby_with_reassigned_lids_takes_over_without_moving_any() {
     assert_eq!(lids(&world.sim), before);
 }
 
-/// Two managers meet: one yields and sends no more Sets, the other goes on.
+/// Two managers meet: one yields and sends no more Sets, the other continues.
 #[test]
 fn when_two_managers_meet_one_yields() {
     let mut world = World::new(&two_stars(3), Settings::default());
@@ -211,7 +211,7 @@ fn when_two_managers_meet_one_yields() {
 fn ports_beyond_the_lids_are_findings_and_the_others_work() {
     let netlist = generate("ring:4,hosts=4").unwrap();
     let mut settings = Settings::default();
-    // 4 switches and 16 hosts, LIDs 1 to 15.
+    // There are 4 switches and 16 hosts, and the LIDs 1 to 15.
     settings.sim.linear_fdb_cap = 16;
     let mut world = World::new(&netlist, settings);
     let (host, port) = rsm_tests::virtual_time::first_host(&netlist);

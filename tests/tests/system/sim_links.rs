@@ -1,4 +1,4 @@
-//! Links and nodes go and come back during operation.
+//! Links and nodes go down and come back during operation.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -74,7 +74,8 @@ fn assert_as_new(world: &World) {
     assert_as_new_but_for(world, &[]);
 }
 
-/// As [`assert_as_new`], with some parts gone: `codes` are those of all findings.
+/// Asserts the same as [`assert_as_new`] with some parts missing: `codes` are those of all
+/// findings.
 fn assert_as_new_but_for(world: &World, codes: &[&str]) {
     expect::assert_up(world);
     let findings = world.manager().findings();
@@ -226,7 +227,7 @@ fn the_manager_recovers_when_its_own_cable_comes_back() {
     let local = world.manager().core().inventory().local.unwrap();
     world.sim.unlink(local.node, local.port).unwrap();
     world.run_for(Duration::from_secs(30));
-    // Meanwhile another cable goes, and no trap can reach the manager.
+    // Meanwhile another cable is lost, and no trap can reach the manager.
     let (a, _) = cable_of_tree(&world);
     world.sim.unlink(a.0, a.1).unwrap();
     world.run_for(Duration::from_secs(30));
@@ -235,7 +236,7 @@ fn the_manager_recovers_when_its_own_cable_comes_back() {
     assert_as_new_but_for(&world, &["cable-missing"]);
 }
 
-/// A cable between switches, seen from the hardware.
+/// A cable between switches, as the hardware has it.
 fn cable_of_tree(world: &World) -> (End, End) {
     let switches = switches(world);
     switches
@@ -266,7 +267,7 @@ fn a_rebooted_switch_gets_its_tables_again() {
     }
 }
 
-/// So short that neighbours may see only links that fell back to Init.
+/// The reboot is so short that neighbours may only see links that fell back to Init.
 #[test]
 fn a_reboot_that_is_over_in_a_moment_is_noticed() {
     let mut settings = Settings::default();
@@ -286,7 +287,7 @@ fn a_switch_whose_power_comes_back_is_used_again() {
     let switch = leaf(&world);
     world.sim.power_off(switch).unwrap();
     world.settle(LIMIT);
-    // Together with the hosts behind it.
+    // The hosts behind the switch are included.
     assert_as_new_but_for(&world, &["switch-missing"]);
     assert!(world.manager().core().inventory().node(switch).is_none());
     world.sim.power_on(switch).unwrap();
@@ -313,7 +314,7 @@ fn a_new_host_comes_up() {
         .map(PortNum)
         .find(|&port| world.sim.peer(switch, port).unwrap().is_none());
     let Some(free) = free else {
-        // A ring's switches have no free port: use a host's.
+        // A ring's switches have no free port, so a host's port is used.
         let (a, b) = cable(&world, false);
         world.sim.power_off(a.0.min(b.0)).unwrap();
         return;
@@ -369,7 +370,7 @@ fn a_storm_of_traps_costs_few_sweeps() {
     }
     world.settle(LIMIT);
     assert_as_new_but_for(&world, &["babbling-port"]);
-    // Pauses of 50, 100, 200 … ms within two seconds: at most seven sweeps, each of the switch and
+    // Pauses of 50, 100, 200 … ms fit in two seconds: at most seven sweeps, each of the switch and
     // its ports.
     let gets = world.requests().count(Method::GET);
     assert!(gets <= 8 * (ports + 2), "{gets} Gets for 4000 traps");

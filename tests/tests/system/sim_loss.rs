@@ -1,4 +1,4 @@
-//! SMPs get lost, and the subnet still comes up.
+//! SMPs are lost, and the subnet still comes up.
 
 use std::time::Duration;
 
@@ -67,8 +67,8 @@ fn bring_up_at(loss: f64, spec: &str) -> (Duration, u64) {
     (time, stats.sent_get + stats.sent_set)
 }
 
-/// Losses independent of load neither shrink the window nor stretch timeouts. `RSM_LOSS_FABRIC`
-/// names another fabric, only to measure.
+/// Losses that do not depend on load neither shrink the window nor stretch timeouts.
+/// `RSM_LOSS_FABRIC` names another fabric, for measurements only.
 #[test]
 fn random_loss_of_20_to_50_percent_keeps_up_the_rate_of_smps() {
     let measured = std::env::var("RSM_LOSS_FABRIC");
@@ -150,7 +150,7 @@ fn a_silent_switch_delays_only_its_own_links() {
     expect::assert_no_findings(&world);
 }
 
-/// At a loss of a third of all SMPs, the first ports do not wait for the last answer.
+/// With a third of all SMPs lost, the first ports do not wait for the last answer.
 #[test]
 fn ports_become_active_while_a_lossy_sweep_goes_on() {
     let mut world = World::generated("fat-tree:k=8,levels=3", Settings::default());
@@ -166,7 +166,7 @@ fn ports_become_active_while_a_lossy_sweep_goes_on() {
     expect::assert_up(&world);
 }
 
-/// Duplicate answers, and answers after the request timed out.
+/// The situation has duplicate answers, and answers after the request timed out.
 #[test]
 fn late_and_double_answers_are_survived() {
     seeds::run(

@@ -1,5 +1,5 @@
-//! A wrong or forgotten M_Key is a finding within seconds, at every protection level, and the rest
-//! of the subnet works.
+//! A wrong or forgotten M_Key becomes a finding within seconds, at every protection level, and the
+//! rest of the subnet works.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use rsm_tests::virtual_time::{Manager, Settings, World, expect};
 const SPEC: &str = "fat-tree:k=4,levels=3";
 const KEY: u64 = 0x00c0_ffee;
 
-/// The latest time of the finding.
+/// The maximum time until the finding.
 const SECONDS: Duration = Duration::from_secs(8);
 
-/// The latest end of `--once`.
+/// The maximum time until `--once` ends.
 const ONCE: Duration = Duration::from_secs(40);
 
 fn with_key(m_key: u64, protection: u8) -> CoreConfig {
@@ -37,7 +37,7 @@ fn names_the_remedy(manager: &Manager) -> bool {
     findings.any(|finding| finding.text.contains("sm.m_key"))
 }
 
-/// The end condition of `--once`: see `daemon::Shell::is_finished`.
+/// The end condition of `--once`, as in `daemon::Shell::is_finished`.
 fn is_finished(manager: &Manager) -> bool {
     let core = manager.core();
     let settled = core.is_settled() && core.history().next().is_some();
@@ -71,7 +71,7 @@ fn told_and_finished(world: &mut World, limit: Duration) -> (Duration, Duration)
     (when_told, world.now().since(from))
 }
 
-/// A subnet with the M_Key [`KEY`], whose manager is gone, and a later manager with another
+/// A subnet with the M_Key [`KEY`], whose manager has died, and a later manager with another
 /// configuration.
 fn with_successor(protection: u8, successor: CoreConfig) -> World {
     let settings = Settings {
@@ -125,7 +125,7 @@ fn assert_key_named(world: &World) {
     assert!(is_named, "{codes:?}");
 }
 
-/// One host keeps a forgotten M_Key; all others come up, and the host stays as it is.
+/// One host keeps a forgotten M_Key; all others come up, and the host stays unchanged.
 #[test]
 fn a_host_with_a_forgotten_m_key_is_a_finding_and_delays_no_other() {
     for protection in [0, 1] {

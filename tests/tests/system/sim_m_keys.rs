@@ -1,4 +1,4 @@
-//! M_Keys of ports, each with its own: given, read back, rotated, and kept from others.
+//! M_Keys of ports, each with its own: assigned, read back, rotated, and kept secret.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use rsm_sim::{Personality, PortField, PortFields};
 use rsm_state::Command;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
-/// 20 switches, 16 hosts.
+/// A fabric of 20 switches and 16 hosts.
 const TREE: &str = "fat-tree:k=4,levels=3";
 const LIMIT: Duration = Duration::from_secs(60);
 const LEVELS: [u8; 4] = [0, 1, 2, 3];
@@ -58,7 +58,7 @@ pub(crate) fn held(world: &World, (node, port): (Guid, PortNum)) -> u64 {
     info.m_key()
 }
 
-/// Ports that do not hold the key of this generation.
+/// The ports that do not hold the key of this generation.
 pub(crate) fn others_than(
     world: &World,
     byte: u8,
@@ -92,7 +92,7 @@ fn rotate(world: &mut World, forced: bool, ticket: u64) {
     world.command(Command::RotateMKeys { forced, ticket });
 }
 
-/// Rotates, and waits until the rotation is done.
+/// Rotates the keys, and waits until the rotation is done.
 #[track_caller]
 fn rotated(world: &mut World, ticket: u64) {
     rotate(world, false, ticket);
@@ -122,7 +122,7 @@ fn a_restart_reads_guarded_ports_with_their_keys_and_sets_nothing() {
     for protection in LEVELS {
         for memory in [Memory::Kept, Memory::Lost] {
             if memory == Memory::Lost && protection > 1 {
-                // No cable is known by which a port would be found: see the docs.
+                // No cable is known through which the port would be found: see the docs.
                 continue;
             }
             let mut world = World::brought_up(TREE, per_port(protection));
@@ -182,7 +182,7 @@ fn a_rotation_under_loss_ends_with_the_new_keys() {
     }
 }
 
-/// The manager is killed at moments of a rotation, and goes on with it.
+/// The manager is killed at various moments of a rotation, and continues it after the restart.
 #[test]
 fn an_interrupted_rotation_goes_on_after_a_restart() {
     for protection in LEVELS {
@@ -245,7 +245,7 @@ fn a_device_that_keeps_its_key_is_a_finding_and_stays_managed() {
         "{:?}",
         snapshot.findings
     );
-    // A further rotation waits for it, unless the operator insists.
+    // A further rotation waits for the host, unless the operator insists.
     rotate(&mut world, false, 2);
     world.run_for(Duration::from_secs(1));
     assert!(
@@ -325,7 +325,7 @@ fn another_secret_takes_over_where_the_one_before_is_still_named() {
     }
 }
 
-/// The secret is lost: ports show the loss, and stay as they are.
+/// The secret is lost: ports show the loss, and stay unchanged.
 #[test]
 fn a_lost_secret_is_a_finding_at_every_port() {
     for protection in [0, 1] {
@@ -348,7 +348,7 @@ fn a_lost_secret_is_a_finding_at_every_port() {
     }
 }
 
-/// A subnet of another manager with any key at each port, found by its files.
+/// The ports of another manager's subnet have individual keys, which its files contain.
 #[test]
 fn keys_of_opensm_are_used_until_each_port_has_its_own() {
     for protection in LEVELS {
@@ -372,7 +372,7 @@ fn keys_of_opensm_are_used_until_each_port_has_its_own() {
             }
         }
         let (host, port) = world.manager().local(&world.sim).unwrap();
-        // Its own host's key is none of the files' where it was never managed.
+        // The key of the manager's own host is not in the files if it was never managed.
         world.sim.set_m_key(host, port, 0, 0).unwrap();
         let keys = MKeyPolicy {
             foreign: Arc::new(foreign),

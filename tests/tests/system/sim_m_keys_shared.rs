@@ -1,5 +1,5 @@
 //! M_Keys of ports under managers that share a store: a standby follows the keys and the cables of
-//! the master, and goes on with a rotation wherever that ended.
+//! the master, and continues a rotation wherever it was interrupted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 use crate::sim_m_keys::{generation, held, others_than, secret};
 
-/// 20 switches, 16 hosts.
+/// A fabric of 20 switches and 16 hosts.
 const TREE: &str = "fat-tree:k=4,levels=3";
 const LIMIT: Duration = Duration::from_secs(60);
 const LEVELS: [u8; 4] = [0, 1, 2, 3];
-/// Levels at which a port answers nothing without its key.
+/// The protection levels at which a port answers nothing without its key.
 const GUARDED: [u8; 2] = [2, 3];
-/// Wrong keys of a rotation that a standby was told of: it asks the master ten times a second with
-/// the key that its port held last.
+/// The maximum number of wrong keys of a standby that was informed of a rotation: it queries the
+/// master ten times a second with the key that its port held last.
 const POLLS: u64 = 3;
-/// From the command to the end of a rotation that a standby was told of.
+/// The time from the command to the end of a rotation of which a standby was informed.
 const ROTATION: Duration = Duration::from_secs(10);
 
 /// The settings of managers with keys of these secrets.
@@ -50,7 +50,7 @@ fn core(protection: u8, secrets: &[u8]) -> CoreConfig {
 /// A fabric with a master at the first host.
 fn alone(settings: Settings) -> World {
     let mut world = World::generated(TREE, settings);
-    // As the SA of every manager tells it, from the start.
+    // The groups are passed on as the SA of every manager does it from the start.
     world.tell_groups(Arc::default());
     world.settle(LIMIT);
     world
@@ -60,7 +60,7 @@ fn last_host(world: &World) -> Guid {
     *world.nodes(NodeKind::Ca).last().expect("there are hosts")
 }
 
-/// The same with a standby at the last host that has read the subnet.
+/// A fabric as in [`alone`], with a standby at the last host that has read the subnet.
 fn shared_with(settings: Settings) -> World {
     let mut world = alone(settings);
     let last = last_host(&world);
@@ -95,19 +95,19 @@ fn is_ready(world: &World) -> bool {
     !stored.is_pushing && read == Some(stored.generation)
 }
 
-/// Findings of a manager, but for the one that it is not the only one.
+/// The findings of a manager, except the one that it is not the only manager.
 fn faults(world: &World, index: usize) -> Vec<&'static str> {
     let findings = world.managers()[index].findings().into_iter();
     let codes = findings.map(|(code, _)| code);
     codes.filter(|&code| code != "other-master").collect()
 }
 
-/// Packets that ports have dropped for their M_Key.
+/// The number of packets that ports have dropped because of their M_Key.
 fn violations(world: &World) -> u64 {
     world.sim.counters().dropped_for(DropReason::MKey)
 }
 
-/// Ports that have counted wrong keys.
+/// The ports that have counted wrong keys.
 fn counted(world: &World) -> Vec<((Guid, PortNum), u16)> {
     let ports = world.sim.end_ports();
     let counts = ports.map(|(node, port)| {
@@ -132,10 +132,12 @@ fn wait_first_key(world: &mut World, number: u64) {
     assert!(world.run(until, has_begun));
 }
 
-/// The standby is master, every port holds its key and is protected, and no finding is about keys.
+/// Asserts that the standby is master, that every port holds its key and is protected, and that no
+/// finding is about keys.
 #[track_caller]
 fn assert_taken_over(world: &mut World, protection: u8, note: &str) {
-    // A claim that the store does not answer is repeated for ever: the world does not come to rest.
+    // A claim that the store does not answer is repeated endlessly: the world does not come to
+    // rest.
     world.run_for(Duration::from_secs(90));
     let standby = &world.managers()[1];
     assert_eq!(*standby.core().role(), Role::Master, "{note}");
@@ -194,8 +196,8 @@ fn a_standby_follows_rotations_and_only_the_port_of_the_master_counts_a_wrong_ke
     }
 }
 
-/// A rotation begins while the standby reads: it ends the reading before the first port has its new
-/// key.
+/// A rotation begins while the standby reads, and ends the reading before the first port has its
+/// new key.
 #[test]
 fn a_rotation_during_a_reading_of_the_standby_ends_that_reading() {
     for after in [0, 1, 200, 1_200, 2_100, 2_400] {
@@ -247,11 +249,12 @@ fn a_standby_takes_over_after_and_amid_rotations_at_every_level() {
             let generations = world.managers()[1].remembered().generations;
             assert!(generations.others >= 1, "{note}: it was stored");
             assert!(generations.switches > generations.others, "{note}");
-            // A port whose key was changed or not is asked with both.
+            // A port whose key may have changed is queried with both keys.
             let guesses = violations(&world) - before;
             let ports = world.sim.end_ports().count() as u64;
             match after {
-                // The port of the dead master, which is asked whether it still answers.
+                // The port of the dead master is queried to find out whether the master still
+                // answers.
                 None => {
                     let counted = counted(&world);
                     let asked = world.managers()[0].local(&world.sim);
@@ -316,7 +319,7 @@ fn a_takeover_while_the_store_is_away_ends_the_rotation() {
     }
 }
 
-/// One host keeps its old key whatever is written; its neighbours do not suffer from it.
+/// One host keeps its old key whatever is written; its neighbours are not affected.
 #[test]
 fn a_device_that_refuses_its_new_key_stays_managed_by_the_successor() {
     for protection in LEVELS {
@@ -340,7 +343,7 @@ fn a_device_that_refuses_its_new_key_stays_managed_by_the_successor() {
         assert_eq!(codes, ["set-failed", "m-key-behind"], "level {protection}");
         let reach = expect::Reach::of(&world.sim, (last_host(&world), PortNum(1)), &[]);
         assert_eq!(expect::inactive(&world.sim, &reach), [""; 0]);
-        // Once it takes keys, it gets the present one.
+        // Once the host accepts keys, it gets the present one.
         let polite = Personality::POLITE;
         world.sim.set_personality(host, polite).unwrap();
         world.run_for(Duration::from_secs(90));
@@ -348,7 +351,7 @@ fn a_device_that_refuses_its_new_key_stays_managed_by_the_successor() {
     }
 }
 
-/// Ports give up their protection when a lease ends that a wrong key began.
+/// Ports give up their protection when a lease ends that a wrong key has started.
 #[test]
 fn no_lease_ends_in_a_rotation_with_a_takeover() {
     for protection in GUARDED {
@@ -362,7 +365,7 @@ fn no_lease_ends_in_a_rotation_with_a_takeover() {
             world.run_for(Duration::from_micros(after));
             world.kill(0);
             assert_taken_over(&mut world, protection, &format!("{protection}, {after} µs"));
-            // Longer than a lease.
+            // The pause is longer than a lease.
             world.run_for(Duration::from_secs(60));
             assert_taken_over(&mut world, protection, &format!("{protection}, {after} µs"));
         }
@@ -386,7 +389,8 @@ fn a_switch_that_restarts_amid_a_rotation_has_its_key_after_the_takeover() {
     }
 }
 
-/// Links come and go, and packets are lost, while the master rotates and dies at a moment of it.
+/// Links go down and come back, and packets are lost, while the master rotates and dies at some
+/// moment of it.
 #[test]
 fn rotations_under_load_survive_takeovers_at_any_moment() {
     for (round, protection) in (0_u64..12).zip(LEVELS.into_iter().cycle()) {
@@ -414,8 +418,8 @@ fn rotations_under_load_survive_takeovers_at_any_moment() {
     }
 }
 
-/// The standby has the secret of before a change of the secret: it reads nothing that is guarded,
-/// and does not become master. With the file of the master it follows.
+/// The standby has the secret from before a change: it reads nothing that is guarded, and does not
+/// become master. With the master's file it follows.
 #[test]
 fn a_standby_with_an_older_secret_waits_until_it_has_the_new_one() {
     for protection in GUARDED {
@@ -446,7 +450,8 @@ fn a_standby_with_an_older_secret_waits_until_it_has_the_new_one() {
     }
 }
 
-/// No manager has the secret any more: the subnet stays as it is, and a lease ends its protection.
+/// No manager has the secret any longer: the subnet stays unchanged, and the end of leases removes
+/// its protection.
 #[test]
 fn a_lost_secret_is_found_out_and_the_end_of_leases_gives_the_ports_back() {
     for protection in GUARDED {
@@ -468,7 +473,8 @@ fn a_lost_secret_is_found_out_and_the_end_of_leases_gives_the_ports_back() {
             "level {protection}: {findings:?}"
         );
         assert_eq!(others_than(&world, 7, generation(0)), []);
-        // Port by port: each gives its key up 15 seconds after the first packet that reaches it.
+        // Ports give up their keys one by one, each 15 seconds after the first packet that reaches
+        // it.
         world.run_for(Duration::from_secs(900));
         world.settle(LIMIT);
         let manager = &world.managers()[2];
@@ -478,7 +484,8 @@ fn a_lost_secret_is_found_out_and_the_end_of_leases_gives_the_ports_back() {
     }
 }
 
-/// A manager that knows no key yet, because the store is away, leaves its own port as it is.
+/// A manager that knows no key yet, because the store is unreachable, leaves its own port
+/// unchanged.
 #[test]
 fn a_standby_that_starts_without_the_store_sets_nothing_and_follows_when_it_answers() {
     for protection in GUARDED {
@@ -495,7 +502,8 @@ fn a_standby_that_starts_without_the_store_sets_nothing_and_follows_when_it_answ
     }
 }
 
-/// The standby starts on another machine after the death of the master: the store has its cables.
+/// The standby starts on another machine after the death of the master: the store contains its
+/// cables.
 #[test]
 fn a_manager_without_a_folder_continues_a_guarded_subnet_from_the_store() {
     for protection in LEVELS {
@@ -553,15 +561,15 @@ fn switches_refuse_the_sets_of_a_replaced_master_at_every_level() {
             let after = *world.sim.port_info(node, PortNum::ZERO).unwrap();
             assert!(after.m_key_violations() > info.m_key_violations(), "{node}");
         }
-        // With the present key the same Set would have changed it.
+        // With the present key the same Set would have changed the table.
         let last = *switches.last().expect("there are switches");
         let key = held(&world, (last, PortNum::ZERO));
         assert!(sets_table(&mut world, last, key), "level {protection}");
     }
 }
 
-/// The key that a replaced master has for a switch opens it no longer; it follows, and takes over
-/// again.
+/// The key that a replaced master has for a switch no longer opens it; the manager follows its
+/// successor, and takes over again.
 #[test]
 fn a_replaced_master_opens_no_switch_until_it_follows_its_successor() {
     for protection in [1, 2, 3] {
@@ -590,7 +598,7 @@ fn a_replaced_master_opens_no_switch_until_it_follows_its_successor() {
         let generations = world.managers()[0].remembered().generations;
         assert_eq!(generations.switches, 4, "level {protection}");
         assert_eq!(others_than(&world, 7, generations), []);
-        // A manager that comes back with its folder finds its way, too.
+        // A manager that comes back with its folder also finds the keys.
         world.start(1, Memory::Kept);
         world.run_for(Duration::from_secs(30));
         let role = world.managers()[1].core().role().clone();

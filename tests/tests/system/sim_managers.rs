@@ -1,4 +1,4 @@
-//! Two subnet managers, one of which is stopped for a while.
+//! Two subnet managers, one of which is suspended for a while.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use rsm_tests::virtual_time::{ForeignManager, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const TREE: &str = "fat-tree:k=4,levels=2";
-/// Long enough for a standby to declare the master gone: its poll with all retries.
+/// A pause long enough for a standby to declare the master dead: its poll with all retries.
 const PAUSE: Duration = Duration::from_secs(10);
 const SM_KEY: u64 = 0x11;
 
@@ -33,7 +33,7 @@ fn last_host(world: &World) -> Guid {
     hosts.last().expect("there are hosts").0
 }
 
-/// A subnet with two managers that has come to rest: the first of `priorities` at the first host.
+/// A subnet at rest with two managers: the one with the first of `priorities` is at the first host.
 fn two_managers(priorities: [u8; 2]) -> World {
     let settings = Settings {
         core: config(priorities[0]),
@@ -58,7 +58,7 @@ fn masters(world: &World) -> Vec<usize> {
         .collect()
 }
 
-/// Cables between switches, by one of their ends.
+/// The cables between switches, each by one of its ends.
 fn trunks(world: &World) -> Vec<(Guid, PortNum)> {
     let is_switch = |guid: Guid| {
         world
@@ -74,14 +74,14 @@ fn trunks(world: &World) -> Vec<(Guid, PortNum)> {
         .collect()
 }
 
-/// Takes a cable away at once, and informs the watch.
+/// Disconnects a cable at once, and informs the watch.
 fn unplug(world: &mut World, (node, port): (Guid, PortNum)) {
     world.schedule(Duration::ZERO, move |world| {
         world.sim.unlink(node, port).expect("it is cabled");
     });
 }
 
-/// Takes a cable away after `delay`, and puts it back 300 ms later.
+/// Disconnects a cable after `delay`, and reconnects it 300 ms later.
 fn toggle(world: &mut World, (node, port): (Guid, PortNum), delay: Duration) {
     world.schedule(delay, move |world| {
         world.sim.unlink(node, port).expect("it is cabled");
@@ -91,7 +91,7 @@ fn toggle(world: &mut World, (node, port): (Guid, PortNum), delay: Duration) {
     });
 }
 
-/// Runs for `duration`. Fails when `deposed` sets anything while the other one is master.
+/// Runs for `duration`. Fails if `deposed` sends a Set while the other one is master.
 fn run_watched(world: &mut World, deposed: usize, duration: Duration) {
     let other = 1 - deposed;
     let seen = Cell::new(world.managers()[deposed].sets());
@@ -113,7 +113,7 @@ fn stop_and_continue_with_links_toggling(priorities: [u8; 2], rounds: u32) {
     let trunks = trunks(&world);
     for round in 0..rounds {
         let deposed = masters(&world)[0];
-        // In some rounds a push is under way at the stop, or a link changes at the moment of
+        // In some rounds a push is under way at the suspension, or a link changes at the moment of
         // resumption.
         let jitter = Duration::from_micros(u64::from(round) * 137 % 4000);
         let toggles = [Duration::ZERO, PAUSE / 2, PAUSE - jitter];
@@ -219,14 +219,14 @@ fn a_drain_while_another_manager_becomes_master_is_declined_and_blocks_no_later_
     world.pause_for(0, PAUSE);
     world.run_for(PAUSE);
     assert!(is_master(&world, 1));
-    // The first one still asks all managers for the master.
+    // The first manager still queries all managers for the master.
     drain(&mut world, 1);
     world.run_for(LIMIT);
     let [(1, reason)] = world.manager().declined() else {
         panic!("{:?}", world.manager().declined());
     };
     assert!(reason.contains("is master now"), "{reason}");
-    // The subnet is handed back to it.
+    // The subnet is handed back to the first manager.
     assert_eq!(masters(&world), [0]);
     drain(&mut world, 2);
     world.settle(LIMIT);
@@ -236,7 +236,7 @@ fn a_drain_while_another_manager_becomes_master_is_declined_and_blocks_no_later_
 #[test]
 fn a_standby_that_was_stopped_does_not_take_over_from_a_master_that_answers() {
     let mut world = two_managers([7, 5]);
-    // At every phase of its poll.
+    // The offsets cover every phase of its poll.
     for phase_ms in (0..2000).step_by(97) {
         world.run_for(Duration::from_millis(phase_ms));
         world.pause_for(1, PAUSE);

@@ -1,4 +1,4 @@
-//! Many switches or cables die at one instant: how long connected hosts stay apart.
+//! Many switches or cables fail at one instant: for how long connected hosts lose each other.
 
 #![expect(
     clippy::print_stdout,
@@ -17,10 +17,10 @@ const LIMIT: Duration = Duration::from_secs(30);
 const SUPERPOD: &str = "superpod";
 const THREE_LEVELS: &str = "fat-tree:k=8,levels=3";
 
-/// Until the last connected pair of hosts is served.
+/// The maximum time until the last connected pair of hosts is served.
 const SERVED: Duration = Duration::from_millis(150);
 
-/// Findings that are true of parts without power or cables.
+/// The findings that are correct about parts without power or cables.
 const TRUE_FINDINGS: [&str; 4] = [
     "switch-missing",
     "cable-missing",
@@ -30,17 +30,18 @@ const TRUE_FINDINGS: [&str; 4] = [
 
 type Cable = (Guid, PortNum);
 
-/// The parts that die together.
+/// The parts that fail together.
 #[derive(Default)]
 struct Strike {
     switches: Vec<Guid>,
     cables: Vec<Cable>,
-    /// From the first to the last of them.
+    /// The time from the first to the last failure.
     spread: Duration,
 }
 
 impl Strike {
-    /// The same parts one after the other within `spread`, in the order of their GUIDs.
+    /// The parts of this strike, failing one after the other within `spread`, in the order of their
+    /// GUIDs.
     fn spread_over(self, spread: Duration) -> Strike {
         Strike { spread, ..self }
     }
@@ -56,7 +57,7 @@ fn own_leaf(world: &World) -> Guid {
     world.sim.peer(local.0, local.1).unwrap().unwrap().0
 }
 
-/// Switches whose names begin with one of `names`.
+/// The switches whose names begin with one of `names`.
 fn named(world: &World, names: &[&str]) -> Vec<Guid> {
     let inventory = world.manager().core().inventory();
     let mut found = BTreeSet::new();
@@ -72,7 +73,7 @@ fn named(world: &World, names: &[&str]) -> Vec<Guid> {
     found.into_iter().collect()
 }
 
-/// Cables between switches, each by one of its ends.
+/// The cables between switches, each by one of its ends.
 fn trunks(world: &World) -> Vec<Cable> {
     let switches = world.nodes(NodeKind::Switch);
     let ends = switches.iter().flat_map(|&guid| {
@@ -86,7 +87,7 @@ fn trunks(world: &World) -> Vec<Cable> {
     .collect()
 }
 
-/// `count` of `all`, by the dice.
+/// A random choice of `count` of `all`.
 fn some<T>(mut all: Vec<T>, count: usize, dice: &mut Dice) -> Vec<T> {
     let mut chosen = Vec::new();
     for _ in 0..count {
@@ -126,7 +127,7 @@ fn walker(world: &World) -> Walker {
     Walker::new(&world.sim, manager)
 }
 
-/// Strikes, and measures until no connected pair is lost.
+/// Lets the parts fail, and measures the time until no connected pair is lost.
 fn strike(world: &mut World, strike: &Strike) -> Duration {
     let walker = walker(world);
     assert_eq!(walker.look(&world.sim).lost, 0, "all is well before");
@@ -166,7 +167,8 @@ fn strike(world: &mut World, strike: &Strike) -> Duration {
     served
 }
 
-/// What holds once the manager rests after a strike: it says what is true, and is done.
+/// Asserts that the manager, at rest after a strike, reports only true findings and has no work
+/// left.
 fn assert_true_at_rest(world: &mut World) {
     world.settle(LIMIT);
     let snapshot = world.manager().snapshot().unwrap();
@@ -241,7 +243,7 @@ fn most_cables_between_switches_are_cut_and_the_rest_is_used() {
     }
 }
 
-/// The power of a row fails within some tens of milliseconds.
+/// The power of a row of switches fails within some tens of milliseconds.
 #[test]
 fn half_of_a_tier_that_dies_piece_by_piece_is_routed_around() {
     let spines: Vec<String> = (1..=8).map(|number| format!("spine-0{number}")).collect();
@@ -255,7 +257,7 @@ fn half_of_a_tier_that_dies_piece_by_piece_is_routed_around() {
     }
 }
 
-/// As one after the other dies, pushes and sweeps are always under way.
+/// As one switch after the other fails, pushes and sweeps are always under way.
 #[test]
 fn random_switches_that_die_piece_by_piece_are_routed_around() {
     for count in [10, 20, 40] {
@@ -268,7 +270,7 @@ fn random_switches_that_die_piece_by_piece_are_routed_around() {
     }
 }
 
-/// In a large fabric a plan takes seconds, and reports of its causes go on arriving meanwhile.
+/// In a large fabric a plan takes seconds, and reports of its causes continue to arrive meanwhile.
 #[test]
 fn reports_while_planning_do_not_stop_the_push_of_the_plan() {
     let settings = Settings {
@@ -302,7 +304,7 @@ fn reports_while_planning_do_not_stop_the_push_of_the_plan() {
     assert_eq!(walker(&world).look(&world.sim).lost, 0);
 }
 
-/// A twentieth of all SMPs is lost, and none of the switches that are there is taken for dead.
+/// A twentieth of all SMPs is lost, and no present switch is taken for dead.
 #[test]
 fn half_of_the_top_tier_is_routed_around_at_5_percent_loss() {
     let mut served: Vec<Duration> = (0..20).map(served_at_5_percent_loss).collect();
@@ -330,11 +332,11 @@ fn served_at_5_percent_loss(seed: u64) -> Duration {
     served
 }
 
-/// Until all hosts are served after parts came back at one instant: switches bring their links up
-/// and are found by reports, and silent parts are asked again.
+/// The maximum time until all hosts are served after parts came back at one instant: switches bring
+/// their links up and are found by reports, and silent parts are queried again.
 const BACK: Duration = Duration::from_secs(5);
 
-/// Mends all parts of a strike at one instant, and measures until every host is served.
+/// Repairs all parts of a strike at one instant, and measures the time until every host is served.
 fn mend(world: &mut World, strike: &Strike, all: &Walker, connected: usize) -> Duration {
     for &switch in &strike.switches {
         world.sim.power_on(switch).unwrap();
@@ -362,7 +364,7 @@ fn mend(world: &mut World, strike: &Strike, all: &Walker, connected: usize) -> D
     world.now().since(began)
 }
 
-/// The faults come one after the other, each while the manager still remembers those before.
+/// The faults follow each other, each while the manager still remembers the earlier ones.
 #[test]
 fn parts_that_come_back_at_one_instant_are_served() {
     let cores: Vec<String> = (1..=8).map(|number| format!("core-0{number}")).collect();
@@ -398,15 +400,15 @@ fn parts_that_come_back_at_one_instant_are_served() {
     }
 }
 
-/// Seeds of a run; `RSM_SEEDS` asks for more.
+/// The number of seeds in a run; `RSM_SEEDS` sets another.
 fn mass_seeds() -> u64 {
     seeds::number("RSM_SEEDS").unwrap_or(3)
 }
 
-/// How long a flapping link stays down, and how long up: ten times a second.
+/// The time for which a flapping link stays down, and then up: ten changes per second.
 const FLAP: Duration = Duration::from_millis(50);
 
-/// Cuts or mends the cable now, and the other way round after [`FLAP`], until `last`.
+/// Cuts or repairs the cable now, and does the opposite after [`FLAP`], until `last`.
 fn flap(world: &mut World, cable: Cable, is_cut: bool, last: Time) {
     let (guid, port) = cable;
     let changed = if is_cut {
@@ -421,7 +423,8 @@ fn flap(world: &mut World, cable: Cable, is_cut: bool, last: Time) {
     world.schedule(FLAP, move |world| flap(world, cable, !is_cut, last));
 }
 
-/// Time until packets arrive after a switch died, while five cables flap ten times a second.
+/// The time until packets arrive after a switch has failed, while five cables flap ten times a
+/// second.
 fn served_beside_flapping_links(seed: u64) -> Duration {
     let settings = Settings {
         seed,

@@ -12,7 +12,7 @@ use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Eight leaves with two hosts each, two ways up from each leaf.
+/// A fabric of eight leaves with two hosts and two uplinks each.
 const TREE: &str = "fat-tree:k=4,levels=3";
 
 type End = (Guid, PortNum);
@@ -22,7 +22,7 @@ fn is_switch(world: &World, guid: Guid) -> bool {
     nodes.any(|(other, kind)| other == guid && kind == NodeKind::Switch)
 }
 
-/// Hosts other than the manager's, with their leaf ports.
+/// The hosts other than the manager's, with their leaf ports.
 fn hosts(world: &World) -> Vec<(End, End)> {
     let own = world.manager().local(&world.sim).expect("it has a port");
     let links = expect::reach(world, &[]).links.into_iter();
@@ -182,7 +182,7 @@ fn a_restart_keeps_missing_nodes_and_sees_later_losses() {
     );
 }
 
-/// The sweep reads ports while links train, so that they are Down first and Init later in one
+/// The sweep reads ports while links train, so that they are first Down and later Init within one
 /// sweep: by then, the earlier path to a node leads to another one.
 #[test]
 fn swapped_nodes_keep_their_names_at_any_link_training_time() {
@@ -257,7 +257,7 @@ fn exchanged_cables_between_switches_are_a_finding_until_they_are_back() {
     assert_eq!(finding.severity, Severity::Warning);
     assert!(finding.text.contains("leads to"), "{}", finding.text);
     assert!(finding.text.contains("(was at "), "{}", finding.text);
-    // Nothing is gone: no cable is missing beside it.
+    // No node has gone, so no cable is missing beside it.
     assert_eq!(missing(&world), []);
     expect::assert_up(&world);
 
@@ -283,7 +283,7 @@ fn an_accepted_exchange_is_the_expected_cabling() {
     world.start(0, Memory::Kept);
     pass(&mut world);
     expect::assert_no_findings(&world);
-    // From now on the earlier cabling is an exchange.
+    // From now on the earlier cabling counts as an exchange.
     world.sim.swap_cables(a, b).expect("both are cabled");
     pass(&mut world);
     let snapshot = world.manager().snapshot().expect("it is up");

@@ -14,7 +14,7 @@ use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
 
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Longer than the damping of a link and several light sweeps.
+/// A time longer than the damping of a link and several light sweeps.
 const QUIET: Duration = Duration::from_secs(100);
 
 const MICROSECOND: Duration = Duration::from_micros(1);
@@ -34,7 +34,7 @@ const FABRICS: [&str; 9] = [
     "random:switches=20,degree=4,hosts=1",
 ];
 
-/// The ports of hosts that have a cable: GUID of the port, and where it is.
+/// The cabled ports of hosts: the GUID of each port, and where it is.
 pub(crate) fn hosts(world: &World) -> Vec<(Guid, (Guid, PortNum))> {
     let cas: BTreeSet<Guid> = world.nodes(NodeKind::Ca).into_iter().collect();
     let ports = world.sim.end_ports().filter(|(guid, _)| cas.contains(guid));
@@ -44,12 +44,12 @@ pub(crate) fn hosts(world: &World) -> Vec<(Guid, (Guid, PortNum))> {
         .collect()
 }
 
-/// Sends a packet from every member of every group.
+/// Sends a packet from every member of every group, and asserts its delivery.
 pub(crate) fn assert_delivered(world: &World) {
     assert_delivered_as(world, world.groups());
 }
 
-/// The same with these groups.
+/// Asserts the same as [`assert_delivered`], for these groups.
 fn assert_delivered_as(world: &World, groups: &GroupSet) {
     let places: BTreeMap<Guid, (Guid, PortNum)> = hosts(world).into_iter().collect();
     let managed: BTreeSet<(Guid, PortNum)> =
@@ -130,8 +130,8 @@ fn joins_and_leaves_write_only_changed_blocks() {
     join(&mut world, MLID, &hosts[..1]);
     settle(&mut world);
     let first = sets(&world);
-    // The same leaf again: one mask. A leaf of the same pod: two leaves, and the switches above
-    // them.
+    // A newcomer at the same leaf changes one mask. One at a leaf of the same pod changes two
+    // leaves and the switches above them.
     for (newcomer, most) in [(1, 1), (2, 3), (8, 5)] {
         let before = sets(&world);
         join(&mut world, MLID, &hosts[newcomer..=newcomer]);
@@ -142,14 +142,14 @@ fn joins_and_leaves_write_only_changed_blocks() {
             "host {newcomer}: {cost} after {first}"
         );
     }
-    // With a leave masks only lose ports.
+    // When a member leaves, masks only lose ports.
     let before = sets(&world);
     world.regroup(MLID, |ports| {
         ports.remove(&hosts[1].0);
     });
     settle(&mut world);
     assert_eq!(sets(&world) - before, 1);
-    // A second join, or a leave of a port that is no member, costs nothing.
+    // A second join, or the leave of a port that is no member, costs nothing.
     let before = world.sim.counters();
     join(&mut world, MLID, &hosts[..1]);
     world.regroup(MLID, |ports| {
@@ -185,7 +185,7 @@ fn a_restart_sets_nothing_and_keeps_every_member() {
     }
 }
 
-/// The joins at the manager before are lost, or went to another manager.
+/// The joins at the previous manager are lost, or went to another manager.
 #[test]
 fn the_first_join_after_lost_memory_keeps_other_members() {
     for spec in FABRICS {
@@ -195,7 +195,7 @@ fn the_first_join_after_lost_memory_keeps_other_members() {
             let members: Vec<_> = hosts.iter().copied().skip(place).step_by(2).collect();
             join(&mut world, Lid(MLID.0 + offset), &members);
         }
-        // A send-only member, at a switch of its own where there is one.
+        // The sender is a send-only member, at a switch of its own if there is one.
         let sender = hosts[hosts.len() - 1].0;
         world.regroup(MLID, |ports| {
             ports.insert(sender, false);
@@ -211,7 +211,7 @@ fn the_first_join_after_lost_memory_keeps_other_members() {
         world.settle(LIMIT);
         assert_delivered_as(&world, &before);
         assert_eq!(sets(&world), held, "{spec}: he was a member all the time");
-        // A port that joins anew is a member until it leaves.
+        // A port that joins again is a member until it leaves.
         world.regroup(MLID, |ports| {
             ports.insert(hosts[2].0, true);
         });
@@ -224,7 +224,7 @@ fn the_first_join_after_lost_memory_keeps_other_members() {
         let members = without.by_mlid.get_mut(&MLID).expect("it is a group");
         std::sync::Arc::make_mut(members).ports.remove(&hosts[2].0);
         assert_delivered_as(&world, &without);
-        // A port that has not joined anew within INHERITED_FOR is no member.
+        // A port that has not joined again within INHERITED_FOR is no member.
         world.run_for(INHERITED_FOR);
         settle(&mut world);
     }
@@ -269,7 +269,8 @@ fn multicast_fdb_top_rises_with_the_groups_and_stays() {
             .collect()
     };
     assert_eq!(tops(&world), BTreeSet::from([0]), "nobody knows yet");
-    // That no port has joined is no reason for a Set: a second start knows it, the first did not.
+    // A group without members is no reason for a Set: a second start knows about it, the first did
+    // not.
     world.regroup(MLID, BTreeMap::clear);
     settle(&mut world);
     assert_eq!(tops(&world), BTreeSet::from([0]), "no port has joined");
@@ -279,13 +280,13 @@ fn multicast_fdb_top_rises_with_the_groups_and_stays() {
     join(&mut world, Lid(0xC045), &hosts[..2]);
     settle(&mut world);
     assert_eq!(tops(&world), BTreeSet::from([0xC01F, 0xC05F]));
-    // MulticastFDBTop does not go down again: that would cost a Set for every group that ends.
+    // MulticastFDBTop is not lowered again: that would cost a Set for every group that ends.
     world.regroup(Lid(0xC045), BTreeMap::clear);
     settle(&mut world);
     assert_eq!(tops(&world), BTreeSet::from([0xC01F, 0xC05F]));
 }
 
-/// One random step: a host joins, leaves, or changes its join state.
+/// Schedules one random step: a host joins, leaves, or changes its join state.
 fn schedule_step(
     world: &mut World,
     hosts: &[(Guid, (Guid, PortNum))],
@@ -318,7 +319,7 @@ fn schedule_step(
     }
 }
 
-/// Cables between switches, one end of each.
+/// The cables between switches, each by one end.
 pub(crate) fn cables(world: &World) -> Vec<(Guid, PortNum)> {
     let is_switch: BTreeSet<Guid> = world.nodes(NodeKind::Switch).into_iter().collect();
     is_switch
@@ -408,7 +409,7 @@ fn run(seed: u64) {
     assert_delivered(&world);
     world.watched().assert_harmless();
     let mut findings = world.manager().findings();
-    // One cable in four is pulled for good, which cuts off nodes behind it alone.
+    // One cable in four is disconnected for good, which only cuts off nodes behind it.
     let expected = ["lid-conflict", "unreachable", "cable-missing"];
     let there = expect::reach(&world, &[]).end_ports;
     let is_cut_off = |subject: &str| there.iter().all(|(guid, _)| guid.to_string() != subject);
@@ -419,7 +420,7 @@ fn run(seed: u64) {
     assert_eq!(findings, Vec::new());
 }
 
-/// Seeds that failed before, each for a different reason.
+/// Seeds that once failed, each for a different reason.
 const ONCE_FAILED: [u64; 2] = [135, 5317];
 
 #[test]

@@ -39,8 +39,8 @@ const H1: Guid = Guid(0x10);
 const H2: Guid = Guid(0x20);
 const H3: Guid = Guid(0x30);
 
-/// Two switches with two cables between them (ports 2 and 3), hosts 1 and 3 at the first (ports 1
-/// and 4), host 2 at the second; `more` cables.
+/// A fabric of two switches with two cables between them (ports 2 and 3), hosts 1 and 3 at the
+/// first (ports 1 and 4), host 2 at the second, and `more` cables.
 fn small(more: &[Cable]) -> World {
     let nodes = vec![
         node(NodeKind::Switch, S1.0, 8),
@@ -164,7 +164,8 @@ fn a_switch_silent_for_a_while_keeps_forwarding() {
     let lids = expect::reach(&world, &[]).lids(&world.sim);
     world.sim.set_silence(S2, Silence::Everything).unwrap();
     world.run_for(Duration::from_secs(25));
-    // Its data plane goes on; the first missing answer does not remove its routes.
+    // The data plane of the switch keeps working; the first missing answer does not remove its
+    // routes.
     expect::assert_up(&world);
     assert!(!codes(&world).is_empty(), "it is named");
     world.sim.set_silence(S2, Silence::None).unwrap();

@@ -65,7 +65,7 @@ fn late_hosts_take_free_positions_and_a_restart_keeps_all() {
     for (port, position) in first.ports() {
         assert_eq!(all.ports().get(port), Some(position));
     }
-    // The core would not compute this order anew: it must come from memory.
+    // The core would not compute this order again: it must come from memory.
     let sets = expect::sets(&world.sim.counters());
     world.kill(0);
     world.run_for(Duration::from_secs(3));
@@ -147,7 +147,7 @@ fn ports_beside_the_listed_compute_ports_are_for_management_unless_they_have_a_c
         };
         assert_eq!(category, expected, "{port}");
     }
-    // A host that comes later has the category, too.
+    // A host that comes later has the category as well.
     let late = adapters(&netlist, "host-016")[0];
     world.sim.unlink(late.0, late.1).expect("there is a cable");
     world.settle(LIMIT);

@@ -1,4 +1,5 @@
-//! Partitions made through the API: in force when answered, and through restarts and reloads.
+//! Partitions made through the API: in force when the request is answered, and kept through
+//! restarts and reloads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,7 +26,7 @@ const FULL: Member = Member {
     index0: false,
 };
 
-/// Port GUIDs of hosts other than the manager's, each with its port.
+/// The port GUIDs of hosts other than the manager's, each with its port.
 fn hosts(world: &World) -> Vec<(Guid, (Guid, PortNum))> {
     let local = world.manager().local(&world.sim).expect("it has a port");
     let reach = expect::reach(world, &[]);
@@ -113,7 +114,7 @@ fn change_that_cuts_ports_off_is_made_only_if_that_is_accepted() {
     for (_, port) in &hosts {
         assert_eq!(held(&world, *port), [0x7fff]);
     }
-    // What gives access, and what changes nothing, needs no word.
+    // A request that grants access, or that changes nothing, needs no confirmation.
     ask_with(&mut world, 0x7fff, limited(), WhenCutOff::Refuse, 3);
     ask_with(
         &mut world,
@@ -143,12 +144,12 @@ fn change_is_answered_when_the_hardware_holds_it_and_costs_the_changed_tables_on
     expect::assert_up(&world);
     expect::assert_no_findings(&world);
     let sets = p_key_sets(&world);
-    // Once more: it is answered, and nothing is set.
+    // The repeated request is answered, and nothing is set.
     ask(&mut world, 0x10, create(0x10, &members), 2);
     world.settle(LIMIT);
     assert_eq!(done(&world), [1, 2]);
     assert_eq!(p_key_sets(&world), sets);
-    // The membership of one, at index 0.
+    // The change is the membership of one host, at index 0.
     let limited = Member {
         membership: Membership::Limited,
         index0: true,
@@ -160,10 +161,10 @@ fn change_is_answered_when_the_hardware_holds_it_and_costs_the_changed_tables_on
         3,
     );
     world.settle(LIMIT);
-    // No new key takes the index of one that goes: queue pairs may still refer to it.
+    // No new key takes the index of a key that is removed: queue pairs may still refer to it.
     assert_eq!(held(&world, first.1), [0x0010, 0, 0xffff]);
     assert_eq!(held(&world, second.1), [0xffff, 0x8010]);
-    // The host's table, and that of the switch port that faces it.
+    // The host's table changes, and the table of the switch port that faces it.
     assert_eq!(p_key_sets(&world), sets + 2);
     ask(&mut world, 0x10, Action::Delete, 4);
     world.settle(LIMIT);
@@ -195,7 +196,7 @@ fn changes_that_come_together_are_one_plan_and_a_wrong_one_is_refused_alone() {
         3,
     );
     ask(&mut world, 0x11, create(0x11, &[(hosts[3].0, FULL)]), 4);
-    // Its caller leaves before a plan has it.
+    // The caller leaves before a plan contains its change.
     ask(&mut world, 0x12, create(0x12, &[(hosts[3].0, FULL)]), 5);
     world.command(Command::Withdraw { ticket: 5 });
     world.settle(LIMIT);
@@ -253,7 +254,7 @@ fn overlay_survives_restarts_and_reloads_and_a_lost_store_forgets_it() {
     world.settle(LIMIT);
     assert_eq!(held(&world, hosts[0].1), limited);
     assert_eq!(p_key_sets(&world), sets);
-    // A file that defines another partition, then one that defines the same.
+    // First a file that defines another partition, then one that defines the same.
     for (text, second, findings) in [
         (
             "Default=0x7fff : ALL=full ;\nBlue=0x20 : ",
@@ -285,7 +286,7 @@ fn overlay_survives_restarts_and_reloads_and_a_lost_store_forgets_it() {
             findings
         );
     }
-    // The file counts alone: the member of the API is out.
+    // Only the file counts: the member of the API is out.
     let keys = held(&world, hosts[0].1);
     assert_eq!(keys.iter().filter(|&&key| key != 0).count(), 1, "{keys:?}");
     ask(&mut world, 0x10, Action::Delete, 9);
@@ -315,7 +316,7 @@ fn full_p_key_table_refuses_one_more_partition_and_the_port_is_named() {
             u64::from(p_key),
         );
     }
-    // On top of those that wait already.
+    // The change comes on top of others that already wait.
     let members = [(hosts[1].0, FULL), (hosts[0].0, FULL)];
     ask(&mut world, 0x12, create(0x12, &members), 1);
     world.settle(LIMIT);
@@ -405,7 +406,7 @@ fn change_that_comes_with_a_refused_plan_is_refused_with_its_reason_and_leaves_t
     }
     world.run_for(LIMIT);
     world.settle(LIMIT);
-    // No plan for the fabric as it is passes its proof, with or without a change.
+    // No plan for the present fabric passes its proof, with or without a change.
     let both = [(hosts[0].0, FULL), (hosts[1].0, FULL)];
     ask(&mut world, 0x11, create(0x11, &both), 2);
     world.settle(LIMIT);
@@ -428,7 +429,7 @@ fn change_that_comes_with_a_refused_plan_is_refused_with_its_reason_and_leaves_t
     assert_eq!(held(&world, hosts[0].1), [0xffff, 0x8010]);
     assert_eq!(held(&world, hosts[1].1), [0xffff]);
     assert_eq!(p_key_sets(&world), sets);
-    // The store keeps the state before, too.
+    // The store keeps the previous state as well.
     let remembered = &world.manager().remembered().overlay;
     assert!(remembered.find(0x10).is_some() && remembered.find(0x11).is_none());
 

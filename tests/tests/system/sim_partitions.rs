@@ -17,7 +17,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 const SPEC: &str = "fat-tree:k=4,levels=3";
 
-/// All ports in one partition, half of the hosts in a second one, one host in a third.
+/// A partition file: all ports in one partition, half of the hosts in a second one, one host in a
+/// third.
 fn three(world: &World) -> String {
     let hosts = hosts(world);
     let mut text = "Default=0x7fff : ALL=limited, SELF=full, ALL_SWITCHES=full ;\n\
@@ -30,7 +31,7 @@ fn three(world: &World) -> String {
     text
 }
 
-/// Port GUIDs of the hosts, each with its port.
+/// The port GUIDs of the hosts, each with its port.
 fn hosts(world: &World) -> Vec<(Guid, (Guid, PortNum))> {
     let reach = expect::reach(world, &[]);
     let adapters = reach
@@ -68,7 +69,7 @@ fn p_key_smps(world: &World, method: Method) -> usize {
     counters.received(AttrId::P_KEY_TABLE, method) as usize
 }
 
-/// The tables of all ports with another than the initial table.
+/// The P_Key tables that differ from the initial table.
 fn tables(world: &World) -> BTreeMap<(Guid, PortNum), Vec<PKey>> {
     let nodes = world.sim.nodes();
     let ports = nodes.flat_map(|(guid, _)| {
@@ -102,8 +103,8 @@ fn with_a_file_each_p_key_table_is_set_once_before_activation() {
     let hosts = hosts(&world);
     let end_ports = expect::reach(&world, &[]).end_ports.len();
     assert_eq!(p_key_smps(&world, Method::GET), end_ports);
-    // No port but the switches' keeps the table of power-on. The core sets the switch ports towards
-    // hosts without reading them.
+    // Only ports of switches keep the power-on table. The core sets the switch ports towards hosts
+    // without reading them.
     assert_eq!(p_key_smps(&world, Method::SET), 2 * hosts.len());
 
     let local = world.manager().local(&world.sim).unwrap();
@@ -186,7 +187,7 @@ fn after_a_reload_kept_keys_keep_their_index() {
     reload(&mut world, file(&[5, 6]));
     assert_eq!(held(&world), [0xffff, 0, 0, 0x8006, 0, 0x8005]);
 
-    // More than one block; and then no key at all.
+    // The partition has more than one block of members, and then no key at all.
     let many: Vec<u16> = (1..=30).collect();
     reload(&mut world, file(&many));
     assert_eq!(held(&world)[5], 0x8005);
@@ -252,7 +253,7 @@ fn after_a_restart_no_p_key_table_is_set() {
         assert_eq!(tables(&world), before);
         expect::assert_up(&world);
         expect::assert_no_findings(&world);
-        // Each block of each end port, and of the enforcing ports.
+        // Each block of each end port, and of the enforcing ports, is read.
         let config = world.sim.config();
         let blocks = usize::from(config.partition_cap / 32);
         let enforced = usize::from(config.partition_enforcement_cap / 32);
@@ -276,7 +277,7 @@ fn after_a_restart_no_p_key_table_is_set() {
     }
 }
 
-/// The core finds keys of an earlier manager at any index, also behind holes.
+/// The core finds keys of an earlier manager at any index, even after unused ones.
 #[test]
 fn keys_of_another_manager_are_removed() {
     let mut world = World::brought_up(SPEC, Settings::default());

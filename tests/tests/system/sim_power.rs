@@ -20,20 +20,21 @@ const LIMIT: Duration = Duration::from_secs(300);
 const SUPERPOD: &str = "superpod";
 const THREE_LEVELS: &str = "fat-tree:k=8,levels=3";
 
-/// Capacity of the journal in Sets: more than a power-off of any switch here costs.
+/// The capacity of the journal in Sets: more than a power-off of any switch here costs.
 const JOURNAL: usize = 1 << 18;
 
-/// Pairs of hosts that exchange data packets.
+/// The number of pairs of hosts that exchange data packets.
 const PAIRS: usize = 512;
 
-/// With traps: from the first of them until the last table is written.
+/// The maximum time with traps: from the first of them until the last table is written.
 const WITH_TRAPS: Duration = Duration::from_millis(50);
 
-/// Without traps: from the beginning of the light sweep that finds the loss until the last table is
-/// written.
+/// The maximum time without traps: from the beginning of the light sweep that finds the loss until
+/// the last table is written.
 const WITHOUT_TRAPS: Duration = Duration::from_secs(1);
 
-/// Most Gets to a node without power, retries and light sweeps included. The largest has 64 cables.
+/// The maximum number of Gets to a node without power, retries and light sweeps included. The
+/// largest node has 64 cables.
 const GETS_TO_DEAD: u64 = 4;
 
 fn is_switch(world: &World, node: Guid) -> bool {
@@ -58,7 +59,7 @@ fn own_leaf(world: &World) -> Guid {
     world.sim.peer(local.0, local.1).unwrap().unwrap().0
 }
 
-/// Switches with hosts (`true`) or without, in the order of their GUIDs.
+/// The switches with hosts (`leaves`) or without, sorted by GUID.
 fn switches(world: &World, leaves: bool) -> Vec<Guid> {
     let nodes = world.sim.nodes().map(|(guid, _)| guid);
     nodes
@@ -79,7 +80,7 @@ fn other_leaf(world: &World) -> Vec<Guid> {
     vec![leaf.unwrap()]
 }
 
-/// Spines next to the subnet manager's leaf: the one that most traps pass is among the first.
+/// The spines next to the subnet manager's leaf: the one that most traps pass is among the first.
 fn own_spines(world: &World) -> Vec<Guid> {
     let near = neighbours(world, own_leaf(world));
     let spines = switches(world, false);
@@ -103,7 +104,7 @@ fn spine_of_traps(world: &World) -> Vec<Guid> {
     vec![world.sim.peer(leaf, PortNum(exit)).unwrap().unwrap().0]
 }
 
-/// A spine that is no neighbour of the subnet manager's leaf, where there is one.
+/// A spine that is no neighbour of the subnet manager's leaf, if there is one.
 fn far_spine(world: &World) -> Vec<Guid> {
     let spine = switches(world, false).pop();
     vec![spine.unwrap()]
@@ -118,17 +119,17 @@ fn two_spines(world: &World) -> Vec<Guid> {
 /// The reaction to a loss of power.
 #[derive(Debug)]
 struct Reaction {
-    /// Time until the last written block of a forwarding table.
+    /// The time until the last block of a forwarding table is written.
     tables: Duration,
-    /// Time until all packets between hosts with power arrived.
+    /// The time until all packets between hosts with power arrive.
     delivered: Duration,
-    /// Gets to nodes without power.
+    /// The number of Gets to nodes without power.
     gets_to_dead: u64,
 }
 
 type End = (Guid, PortNum);
 
-/// Pairs of hosts that the loss of `dead` leaves cabled.
+/// The pairs of hosts that stay cabled after the loss of `dead`.
 fn pairs(world: &World, dead: &[Guid]) -> Vec<(End, Lid)> {
     let hosts: Vec<(End, Lid)> = world
         .sim
@@ -140,7 +141,7 @@ fn pairs(world: &World, dead: &[Guid]) -> Vec<(End, Lid)> {
         })
         .map(|end| (end, world.sim.port_info(end.0, end.1).unwrap().lid()))
         .collect();
-    // Factors coprime to most numbers of hosts spread sources and destinations evenly.
+    // Factors that are coprime to most numbers of hosts spread sources and destinations evenly.
     (0..PAIRS)
         .map(|at| {
             (
@@ -157,14 +158,14 @@ fn arrive(world: &World, pairs: &[(End, Lid)]) -> bool {
         .all(|&(from, to)| world.sim.probe(from, to, 0).unwrap().is_delivered())
 }
 
-/// The ports of a leaf that lead to switches, with these.
+/// The ports of a leaf that lead to switches, with these switches.
 fn uplinks(world: &World, leaf: Guid) -> Vec<(PortNum, Guid)> {
     let ports = (1..=world.sim.num_ports(leaf).unwrap()).map(PortNum);
     let peers = ports.filter_map(|port| Some((port, world.sim.peer(leaf, port).unwrap()?.0)));
     peers.filter(|&(_, peer)| is_switch(world, peer)).collect()
 }
 
-/// Pulls a cable that `pairs` use. Returns the time until the packets of all of them arrive.
+/// Disconnects a cable that `pairs` use. Returns the time until the packets of all of them arrive.
 fn outage(world: &mut World, cable: End, pairs: &[(End, Lid)]) -> Duration {
     let began = world.now();
     world.sim.unlink(cable.0, cable.1).unwrap();
@@ -176,7 +177,8 @@ fn outage(world: &mut World, cable: End, pairs: &[(End, Lid)]) -> Duration {
     world.now().since(began)
 }
 
-/// Switches off the nodes of `choose`, and measures the reaction until all is quiet.
+/// Switches off the nodes that `choose` returns, and measures the reaction until the subnet is at
+/// rest.
 fn power_off(spec: &str, traps: bool, choose: fn(&World) -> Vec<Guid>) -> Reaction {
     let mut world = World::generated(spec, Settings::default());
     world.settle(LIMIT);
@@ -306,8 +308,8 @@ fn fat_tree_spines_of_the_managers_pod_are_routed_around_without_power() {
     reroutes_in_time(THREE_LEVELS, |world| own_spines(world)[..2].to_vec());
 }
 
-/// Each leaf has two cables to a spine, and reports twice when it dies: one pass takes in all
-/// reports.
+/// Each leaf has two cables to a spine, and reports twice when the spine dies: one pass processes
+/// all reports.
 #[test]
 fn superpod_spine_without_power_takes_one_pass() {
     let mut world = World::brought_up(SUPERPOD, Settings::default());
@@ -336,8 +338,8 @@ fn superpod_spine_without_power_takes_one_pass() {
     assert!(first.gets < ports * 2, "{first:?}");
 }
 
-/// Switches fail one after the other, again and again, and no trap arrives: a light sweep notices
-/// each time.
+/// Switches fail one after the other, repeatedly, and no trap arrives: a light sweep notices each
+/// time.
 #[test]
 fn switches_that_lose_power_time_and_again_are_noticed_each_time() {
     let light = Duration::from_millis(500);
@@ -381,7 +383,8 @@ fn switches_that_lose_power_time_and_again_are_noticed_each_time() {
     }
 }
 
-/// The host sees its link go down and up within one poll, as with umad: only a port in Init.
+/// The host sees its link go down and up within one poll, as with umad: it only sees a port in
+/// Init.
 #[test]
 fn quick_restart_of_the_managers_leaf_triggers_a_sweep_at_once() {
     let mut settings = Settings {
@@ -408,7 +411,7 @@ fn quick_restart_of_the_managers_leaf_triggers_a_sweep_at_once() {
     expect::assert_no_findings(&world);
 }
 
-/// Requests to a silent host with its link up are under way when a switch loses a cable.
+/// Requests to a silent host whose link is up are under way when a switch loses a cable.
 #[test]
 fn fault_elsewhere_does_not_wait_for_a_silent_host() {
     for pause in [30, 100, 1_000, 4_000] {
@@ -485,7 +488,7 @@ fn fault_elsewhere_does_not_wait_for_a_hung_switch() {
 }
 
 /// A cable comes back, so that the push writes interim tables, to the hung switch too; then another
-/// cable goes.
+/// cable is lost.
 #[test]
 fn fault_elsewhere_does_not_wait_for_the_stages_of_a_hung_switch() {
     let hung = [far_spine, other_leaf, own_spines] as [fn(&World) -> Vec<Guid>; 3];
@@ -531,7 +534,7 @@ fn switch_that_gets_its_power_back_is_in_use_at_once() {
         assert!(world.manager().core().inventory().node(switch).is_none());
         expect::assert_up(&world);
         world.sim.power_on(switch).unwrap();
-        // Its links are up after 20 ms.
+        // The links of the switch are up after 20 ms.
         world.run_for(Duration::from_millis(200));
         expect::assert_up(&world);
         assert!(world.manager().core().inventory().node(switch).is_some());

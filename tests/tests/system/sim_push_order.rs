@@ -1,7 +1,7 @@
-//! The order of Sets as a field engineer reads it: the phases of a push, the Sets of each, and what
-//! each Set needs before it leaves.
+//! The order of Sets in a form for field engineers: the phases of a push, the Sets of each, and the
+//! prerequisites of each Set.
 //!
-//! `RSM_UPDATE_GOLDEN=1` writes the golden file anew, for review.
+//! `RSM_UPDATE_GOLDEN=1` rewrites the golden file, for review.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -56,8 +56,8 @@ fn cold_start() -> Vec<Foreseen> {
     sets.expect("it has planned").to_vec()
 }
 
-/// The Sets after the first cable between two switches is lost: the plan of the core, compared with
-/// the tables before it.
+/// The Sets after the loss of the first cable between two switches: the plan of the core, compared
+/// with the previous tables.
 fn link_fault() -> Vec<Foreseen> {
     let mut world = World::brought_up(TREE, Settings::default());
     let before = world.manager().core().inventory().clone();
@@ -99,7 +99,8 @@ fn link_fault() -> Vec<Foreseen> {
     rehearse(plan.clone(), changes, &hardware)
 }
 
-/// The phases of `sets`, each with its kinds of Sets in the order in which the first of them leave.
+/// The phases of `sets`, each with its kinds of Sets in the order in which the first of each kind
+/// leaves.
 fn phases(title: &str, sets: &[Foreseen]) -> String {
     let mut text = format!("{title}: {} Sets\n\n", sets.len());
     for phase in sets.chunk_by(|one, next| one.phase == next.phase) {

@@ -1,5 +1,5 @@
-//! Quality of service: the operator's tables at every port, on devices with few VLs, and on those
-//! that do not take the tables.
+//! Quality of service: the operator's tables at every port, on devices with few VLs, and on devices
+//! that do not accept the tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 const LIMIT: Duration = Duration::from_secs(60);
 const TREE: &str = "fat-tree:k=4,levels=2";
 
-/// SL 0 and SL 1 have a VL each, SL 9 the highest one, and all others are dropped.
+/// A mapping in which SL 0 and SL 1 have a VL each, SL 9 has the highest one, and all others are
+/// dropped.
 const SL2VL: [u8; 16] = [0, 1, 15, 15, 15, 15, 15, 15, 15, 14, 15, 15, 15, 15, 15, 15];
 const HIGH: &[(u8, u8)] = &[(0, 200), (1, 10)];
 const LOW: &[(u8, u8)] = &[(1, 4), (14, 8)];
@@ -64,7 +65,7 @@ fn settings(qos: &QosConfig) -> Settings {
     }
 }
 
-/// The ports at both ends of each cable that carries data, with their node's kind.
+/// The ports at both ends of each cable that carries data, with the kind of their node.
 fn ports(world: &World) -> Vec<(Guid, PortNum, NodeKind)> {
     let nodes = world.sim.nodes();
     let ports = nodes.flat_map(|(guid, kind)| {
@@ -77,12 +78,12 @@ fn ports(world: &World) -> Vec<(Guid, PortNum, NodeKind)> {
     ports.collect()
 }
 
-/// `vl` on a port with a number of VLs, a power of two.
+/// The VL that replaces `vl` on a port with `vls` VLs, a power of two.
 fn folded(vl: u8, vls: u8) -> u8 {
     if vl == 15 { 15 } else { vl % vls }
 }
 
-/// Every port holds the operator's tables, folded to the VLs that its link uses.
+/// Asserts that every port holds the operator's tables, folded to the VLs that its link uses.
 fn assert_tables(world: &World) {
     let all = ports(world);
     assert!(!all.is_empty());
@@ -165,7 +166,7 @@ fn every_port_gets_the_operators_tables_and_a_second_start_sets_nothing() {
 fn one_request_sets_all_inputs_where_a_switch_takes_that() {
     let world = World::brought_up(TREE, settings(&operators()));
     assert_tables(&world);
-    // Port 0 of each switch is an enhanced one, and an output, too.
+    // Port 0 of each switch is enhanced, and an output as well.
     let count = ports(&world).len() + world.nodes(NodeKind::Switch).len();
     let sets = sets_of(&world);
     assert_eq!(sets.get(&AttrId::SL_TO_VL_MAPPING), Some(&(count as u64)));
@@ -181,7 +182,7 @@ fn quality_of_service_off_keeps_tables_and_on_writes_only_differences() {
     assert_tables(&world);
     reload(&mut world, core(&qos, EngineKind::Auto));
     assert_eq!(tables_set(&world), sets, "on again finds nothing to set");
-    // Another table of high priority at adapters: one block of each.
+    // A different high-priority table at adapters costs one block of each.
     qos.ca.vlarb_high = VlWeights::parse("1:1,0:2");
     reload(&mut world, core(&qos, EngineKind::Auto));
     let adapters = ports(&world)

@@ -1,6 +1,6 @@
-//! Limits of rates under loss: hosts and virtual ports come, go and move between adapters that take
-//! limits, refuse them, drop them or are slow, while the manager is killed. At the end each port and
-//! virtual port holds the limits of the file and no others, and none was Active without them.
+//! Rate limits under loss: hosts and virtual ports come, go and move between adapters that accept
+//! limits, refuse them, drop them or are slow, while the manager is killed. At the end each port
+//! and virtual port holds exactly the limits of the file, and none was Active without them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -21,18 +21,18 @@ use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
 const LIMIT: Duration = Duration::from_secs(600);
 const TREE: &str = "fat-tree:k=4,levels=2,speed=ndr";
 const PORT: PortNum = PortNum(1);
-/// Virtual ports of each host at the start, the physical function among them.
+/// The number of virtual ports of each host at the start, including the physical function.
 const VPORTS: u16 = 3;
-/// Other adapters than the ConnectX-7 of the generated fabric: ConnectX-5.
+/// The device ID of other adapters than the ConnectX-7 of the generated fabric: ConnectX-5.
 const OTHER_DEVICE: u16 = 0x1017;
-/// GUIDs of virtual ports begin here; those of even numbers have a rule.
+/// The first GUID of virtual ports; GUIDs with even numbers have a rule.
 const FIRST_GUID: u64 = 0x00BB_0000;
 const GUIDS: u64 = 64;
-/// In Mb/s, as in the rules.
+/// The limit in Mb/s, as in the rules.
 const SLOW: u32 = 1000;
 const FAST: u32 = 50_000;
 
-/// How the adapters of the other type behave.
+/// The personalities of the adapters of the other model.
 const OTHERS: [&str; 5] = [
     "refuses-rate-limits",
     "refuses-rate-limit-sets",
@@ -41,7 +41,7 @@ const OTHERS: [&str; 5] = [
     "general-info",
 ];
 
-/// How those that take limits behave besides.
+/// The additional habits of adapters that accept limits.
 const PACES: [&str; 4] = ["", "+slow-processor", "+small-buffer", "+pauses"];
 
 fn limits(special: Guid) -> Arc<RateLimits> {
@@ -56,7 +56,7 @@ fn limits(special: Guid) -> Arc<RateLimits> {
     Arc::new(limits)
 }
 
-/// The fabric with adapters of another type at every third host but the first.
+/// The fabric, with adapters of another model at every third host except the first.
 fn netlist() -> Netlist {
     let netlist = rsm_routing::generate::generate(TREE).unwrap();
     let (mut nodes, cables) = netlist.into_parts();
@@ -79,17 +79,17 @@ fn wanted(guid: Guid, is_special: bool) -> [u32; 16] {
     all
 }
 
-/// Looks at virtual ports that become Active, at adapters that take limits.
+/// Observes virtual ports that become Active, at adapters that accept limits.
 struct Watcher {
     takers: BTreeSet<Guid>,
-    /// Those that were Active at the last look.
+    /// The virtual ports that were Active at the last look.
     active: RefCell<BTreeSet<VPortAt>>,
-    /// Sets of VPortInfo that adapters had got by then.
+    /// The number of Sets of VPortInfo that adapters had received by then.
     sets: Cell<u64>,
 }
 
 impl Watcher {
-    /// Looks, if an adapter has got a Set since that may have made one Active.
+    /// Looks, if an adapter has received a Set since then that may have activated a virtual port.
     fn after_event(&self, world: &World) {
         let sets = world.sim.counters();
         let sets = sets.received(AttrId::VPORT_INFO, Method::SET);
@@ -98,7 +98,7 @@ impl Watcher {
         }
     }
 
-    /// Those that have become Active since the last look hold their limits.
+    /// Asserts that virtual ports that have become Active since the last look hold their limits.
     fn look(&self, world: &World) {
         let mut now = BTreeSet::new();
         for &host in &self.takers {
@@ -130,7 +130,7 @@ struct Limited {
     /// A host whose port has a rule of its own.
     special: Guid,
     dice: Dice,
-    /// Virtual ports given so far.
+    /// The number of virtual ports created so far.
     given: u64,
 }
 
@@ -187,7 +187,7 @@ impl Limited {
     }
 
     fn run_for(&mut self, duration: Duration) {
-        // The test may have taken some down.
+        // The test may have taken some virtual ports down.
         self.watcher.look(&self.world);
         let until = self.world.now() + duration;
         let watcher = &self.watcher;
@@ -197,8 +197,8 @@ impl Limited {
         });
     }
 
-    /// One change of a random host or virtual port. A GUID comes at an index that no other has had:
-    /// a Set on its way to the one before would be carried out at the new one.
+    /// Makes one change at a random host or virtual port. A GUID always comes at an unused index:
+    /// otherwise a Set on its way to the previous virtual port would be carried out at the new one.
     fn change(&mut self) {
         let hosts: Vec<Guid> = self.world.nodes(NodeKind::Ca);
         let host = self.dice.pick(&hosts);
@@ -236,8 +236,8 @@ impl Limited {
         self.world.sim.set_vport(at, guid, lids).unwrap();
     }
 
-    /// Each port and virtual port of the adapters that take limits is up and holds those of its
-    /// GUID; the others are up without any.
+    /// Asserts that each port and virtual port of the adapters that accept limits is up and holds
+    /// those of its GUID, and that all others are up without any.
     fn assert_limits_held(&self) {
         let world = &self.world;
         expect::assert_up(world);

@@ -1,5 +1,5 @@
-//! Limits of rates by service level (`qos.rate_limits_file`): QoSConfigSL of ports and virtual
-//! ports, on devices that take it, refuse it, drop it, or are silent.
+//! Rate limits by service level (`qos.rate_limits_file`): QoSConfigSL of ports and virtual ports,
+//! on devices that accept it, refuse it, drop it, or are silent.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -117,7 +117,7 @@ fn each_port_gets_its_limits_once_and_keeps_its_shares() {
         (asked(&world, Method::GET), asked(&world, Method::SET)),
         (count, count)
     );
-    // Light sweeps leave them alone, an audit reads them once more.
+    // Light sweeps do not read the limits; an audit reads them once more.
     world.run_for(Duration::from_secs(30));
     assert_eq!(asked(&world, Method::GET), count);
     world.resweep(LIMIT);
@@ -161,7 +161,7 @@ fn nothing_is_asked_unless_rates_are_limited() {
     let off = cost("rate-limits", None);
     assert_eq!((off.0, off.1), (0, 0));
     assert_eq!(off, cost("general-info", None));
-    // Devices without the capability: one GeneralInfo for each type.
+    // Devices without the capability cost one GeneralInfo for each model.
     let without = cost("general-info", Some("default = 0:slow"));
     assert_eq!(without.0, 0);
     assert_eq!(without.2, (off.2.0 + without.1 as u64, off.2.1));
@@ -194,7 +194,7 @@ fn devices_that_claim_limits_and_do_not_take_them_are_asked_no_more() {
     }
 }
 
-/// One adapter of a kind that takes limits is silent: the others keep theirs, and it gets its own
+/// One adapter of a kind that accepts limits is silent: the others keep theirs, and it gets its own
 /// once it answers.
 #[test]
 fn one_silent_adapter_takes_no_limits_from_others() {
@@ -260,8 +260,8 @@ fn limits_come_back_to_a_host_that_was_rebooted() {
     assert_eq!(held(&world, host, None), only(&[(2, 50_000)]));
 }
 
-/// Virtual ports: each has the limits of its GUID before it is Active, and has them again after its
-/// host took it down.
+/// Each virtual port has the limits of its GUID before it is Active, and again after its host took
+/// it down.
 #[test]
 fn vports_have_limits_before_they_are_active() {
     let special = Guid(0x00AA_0001);
@@ -308,8 +308,8 @@ fn vports_have_limits_before_they_are_active() {
     expect::assert_no_findings(&world);
 }
 
-/// The Set is refused as one for a virtual port that is not there, and the virtual port is there: its
-/// kind gets no more.
+/// The device refuses the Set as if the virtual port did not exist, although it does: its kind gets
+/// no further ones.
 #[test]
 fn devices_that_refuse_limits_of_vports_are_asked_no_more() {
     let mut settings = settings("refuses-rate-limit-sets", Some("default = 0:slow"));
@@ -329,8 +329,8 @@ fn devices_that_refuse_limits_of_vports_are_asked_no_more() {
     assert_eq!(asked(&world, Method::SET), 0);
 }
 
-/// An adapter of a kind that takes limits is silent: a new virtual port of it waits for them. Where the
-/// adapter stays silent, it becomes Active without any.
+/// An adapter of a kind that accepts limits is silent: a new virtual port waits for them. If the
+/// adapter stays silent, the port becomes Active without limits.
 #[test]
 fn vport_waits_for_its_limits_and_not_forever() {
     for answers_again in [true, false] {
@@ -362,7 +362,7 @@ fn vport_waits_for_its_limits_and_not_forever() {
         }
         let until = world.now() + Duration::from_secs(60);
         assert!(world.run(until, is_active));
-        // The device was asked in three passes, each time more than once.
+        // The device was queried in three passes, each time more than once.
         assert!(asked(&world, Method::GET) > 6 || answers_again);
         let expected = match answers_again {
             true => only(&[(1, 50_000)]),

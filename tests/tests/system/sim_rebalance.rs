@@ -1,4 +1,4 @@
-//! Rebalancing takes load off the fullest links when a fault stays; other changes go first.
+//! Rebalancing takes load off the fullest links when a fault stays; other changes come first.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use rsm_tests::virtual_time::{Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Two cables from each leaf to each spine.
+/// A fabric with two cables from each leaf to each spine.
 const TREE: &str = "pgft:2;16,8;1,4;1,2";
 
 const AFTER: Duration = Duration::from_secs(30);
 
-/// The cause in convergences.
+/// The cause that convergences name.
 const CAUSE: &str = "load taken off the fullest links";
 
 fn world(rebalance: RebalancePolicy) -> World {
@@ -48,7 +48,7 @@ fn tables(world: &World) -> Tables {
     plan.routing.tables.clone()
 }
 
-/// Blocks written by each step so far.
+/// The number of blocks that each step has written so far.
 fn steps(world: &World) -> Vec<u64> {
     let all = world.manager().convergences().iter();
     all.filter(|one| one.cause == CAUSE)
@@ -56,7 +56,7 @@ fn steps(world: &World) -> Vec<u64> {
         .collect()
 }
 
-/// Some ends of cables between switches, each of another cable.
+/// Ends of some cables between switches, each of a different cable.
 fn cables(world: &World) -> Vec<(Guid, PortNum)> {
     let reach = expect::reach(world, &[]);
     let snapshot = world.manager().snapshot().expect("it is up");
@@ -96,7 +96,7 @@ fn a_lasting_fault_is_rebalanced_in_small_steps_and_undone_with_it() {
         "{evened} of {repaired} after {usual}"
     );
     expect::assert_up(&world);
-    // Then no Set follows.
+    // After that, no Set follows.
     let sets = expect::sets(&world.sim.counters());
     world.run_for(AFTER * 4);
     assert_eq!(steps(&world), taken);

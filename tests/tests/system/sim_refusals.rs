@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 const SPEC: &str = "fat-tree:k=4,levels=3";
 
-/// Enough LIDs for several blocks of forwarding tables.
+/// A fabric with enough LIDs for several blocks of forwarding tables.
 const LARGE: &str = "fat-tree:k=8,levels=3";
 
 fn settings(personality: Personality, policy: Policy) -> Settings {
@@ -33,7 +33,7 @@ fn settings(personality: Personality, policy: Policy) -> Settings {
     settings
 }
 
-/// Settings that change every field with a name at some port.
+/// Settings that change every field that has a name, at some port.
 fn policy_of_all_fields() -> Policy {
     Policy {
         lmc: Lmc::new(1).expect("it is in range"),
@@ -49,8 +49,8 @@ fn policy_of_all_fields() -> Policy {
     }
 }
 
-/// Brings the subnet up. Returns the codes of all findings published meanwhile, and the most
-/// repairs in a row.
+/// Brings the subnet up. Returns the codes of all findings published meanwhile, and the largest
+/// number of consecutive repairs.
 fn bring_up(world: &mut World) -> (BTreeSet<&'static str>, u32) {
     let codes = RefCell::new(BTreeSet::new());
     let repairs = Cell::new(0);
@@ -67,7 +67,7 @@ fn bring_up(world: &mut World) -> (BTreeSet<&'static str>, u32) {
     (codes.into_inner(), repairs.get())
 }
 
-/// Sets refused so far.
+/// The number of Sets refused so far.
 fn refused(world: &World) -> u64 {
     let reached: u64 = expect::sets(&world.sim.counters()).values().sum();
     let nodes = world.sim.nodes();
@@ -221,8 +221,8 @@ fn harmless_fields_that_a_device_never_keeps_become_its_habit() {
     assert!(ports > 0 && world.manager().remembered().not_kept != NotKept::default());
 }
 
-/// An MTU that a device does not keep is a finding of the link that it limits; bouncing the link
-/// helps once or not at all.
+/// An MTU that a device does not keep is a finding about the link that it limits; retraining the
+/// link helps once or not at all.
 #[test]
 fn mtu_that_a_device_never_keeps_is_a_finding_and_bounced_once() {
     for bounce in [false, true] {
@@ -312,6 +312,6 @@ fn devices_without_habits_cost_no_extra_smp() {
     assert_eq!(counts, [GETS, SETS]);
 }
 
-/// The Gets to bring [`LARGE`] up before the core expected any refusals.
+/// The number of Gets that bringing [`LARGE`] up took before the core expected any refusals.
 const GETS: u64 = 1811;
 const SETS: u64 = 2016;

@@ -13,7 +13,7 @@ use rsm_view::publish::summary::OnceReport;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Two spines over four leaves with four hosts each.
+/// A fabric of two spines over four leaves with four hosts each.
 const TREE: &str = "pgft:2;4,4;1,2;1,1";
 
 fn with_roots(engine: EngineKind, roots: &[Guid]) -> Settings {
@@ -24,7 +24,7 @@ fn with_roots(engine: EngineKind, roots: &[Guid]) -> Settings {
     })
 }
 
-/// Switches without hosts, by GUID.
+/// The switches without hosts, sorted by GUID.
 fn spines(world: &World) -> Vec<Guid> {
     let is_host = |guid: Guid| {
         let mut nodes = world.sim.nodes();
@@ -103,7 +103,7 @@ fn a_root_that_loses_power_is_routed_around_and_named_until_it_is_back() {
     }
 }
 
-/// Pairs of end ports, but for those of two switches, whose packets do not arrive.
+/// The number of pairs of end ports, other than pairs of two switches, whose packets do not arrive.
 fn lost_pairs(world: &World) -> u64 {
     let ends = expect::reach(world, &[]).end_ports;
     let mut lost = 0;
@@ -121,7 +121,7 @@ fn lost_pairs(world: &World) -> u64 {
     lost
 }
 
-/// The status of a subnet whose last plan was refused.
+/// Asserts the status of a subnet whose last plan was refused.
 fn assert_outdated(world: &World) {
     assert_findings(world, &[("routing-refused", "subnet")]);
     let lost = lost_pairs(world);
@@ -166,7 +166,7 @@ fn a_refused_plan_shows_which_pairs_are_cut_off_now_until_a_plan_is_made() {
     world.settle(LIMIT);
     assert!(lost_pairs(&world) > 0);
     assert_outdated(&world);
-    // The hosts of a leaf lose their only routes, although cables lead around.
+    // The hosts of a leaf lose their only routes, although there are cables for other paths.
     let before = lost_pairs(&world);
     unlink(&mut world, first, 3..=3);
     world.run_for(LIMIT);

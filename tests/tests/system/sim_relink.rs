@@ -9,7 +9,8 @@ use rsm_routing::netlist::NodeKind;
 use rsm_sim::Silence;
 use rsm_tests::virtual_time::{Dice, Settings, World, expect, seeds};
 
-/// The subnet manager queries a switch without power over each of its cables, with time-outs.
+/// The maximum time until the subnet is at rest: the subnet manager queries a switch without power
+/// over each of its cables, with timeouts.
 const LIMIT: Duration = Duration::from_secs(600);
 
 type End = (Guid, PortNum);
@@ -28,11 +29,11 @@ fn cables(world: &World) -> Vec<(End, End)> {
         .collect()
 }
 
-/// Runs `come_back`, and asserts that until the subnet rests no packet between hosts is lost and no
-/// SMP is sent twice.
+/// Runs `come_back`, and asserts that no packet between hosts is lost and no SMP is sent twice
+/// until the subnet is at rest.
 ///
 /// Packets from hosts to switches are not lost either, unless the earlier routes follow no order of
-/// the switches, as after the loss of a link next to the switches that join the roots.
+/// the switches, as after the loss of a link next to the switches that connect the roots.
 fn assert_comes_back_unnoticed(world: &mut World, what: &str, come_back: impl FnOnce(&mut World)) {
     world.follow_deliveries();
     let plan = world.manager().core().plan().unwrap();
@@ -54,7 +55,7 @@ fn assert_comes_back_unnoticed(world: &mut World, what: &str, come_back: impl Fn
     assert_eq!(retries, 0, "{what}");
 }
 
-/// Pulls each of these cables, and puts it back when the subnet rests.
+/// Disconnects each of these cables, and reconnects it when the subnet is at rest.
 fn come_back_one_by_one(world: &mut World, cables: &[(End, End)]) {
     for &(a, b) in cables {
         world.schedule(Duration::ZERO, move |world| {

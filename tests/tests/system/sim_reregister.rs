@@ -1,4 +1,4 @@
-//! Hosts are asked to register anew with the SA when their registrations end (IBA 14.4.11).
+//! Hosts are asked to register again with the SA when their registrations end (IBA 14.4.11).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -47,7 +47,7 @@ fn a_restart_from_idle_sets_nothing() {
     }
 }
 
-/// Kills it again and again during bring-up, each time a little later.
+/// The manager is killed repeatedly during bring-up, each time a little later.
 #[test]
 fn kills_during_bring_up_do_no_harm() {
     for memory in [Memory::Kept, Memory::Lost] {

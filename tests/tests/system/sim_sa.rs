@@ -20,7 +20,7 @@ use rsm_tests::clock::wait_for;
 
 const SPEC: &str = "fat-tree:k=4,levels=3";
 
-/// The hosts besides the manager's, with their ports and LIDs.
+/// The hosts other than the manager's, with their ports and LIDs.
 fn hosts(fabric: &AnsweringFabric) -> Vec<(Guid, PortNum, Lid)> {
     let snapshot = &fabric.snapshot;
     let own = snapshot.own_guid;
@@ -40,7 +40,8 @@ fn path(slid: Lid, dlid: Lid) -> PathRecord {
 
 const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
 
-/// Pairs of end ports with a path: all but some of switches that carry nothing.
+/// The number of pairs of end ports with a path: all except some pairs of switches that carry no
+/// traffic of their own.
 fn connected_pairs(fabric: &AnsweringFabric) -> usize {
     let ends = fabric.snapshot.fabric.end_ports().count();
     let plan = fabric.snapshot.plan.as_ref().expect("it is planned");
@@ -83,7 +84,7 @@ fn a_host_gets_a_path_and_whole_tables() {
         .filter(|node| node.node_info().node_type() == NodeType::Switch);
     assert_eq!(switches.count(), fabric.snapshot.count(NodeType::Switch));
 
-    // Nothing matches: a table without records.
+    // Nothing matches: the answer is a table without records.
     let none = host.ask(Method::GET_TABLE, PAIR, &path(lid, Lid(0xBFFF)));
     assert_eq!(none.status(), Status::OK);
     assert!(none.records::<PathRecord>().is_empty());
@@ -212,7 +213,7 @@ fn large_fabric_with_host() -> (AnsweringFabric, Host) {
 #[test]
 fn a_get_that_matches_none_of_thousands_returns_no_records() {
     let (fabric, mut host) = large_fabric_with_host();
-    // No port has such a block; thousands have others.
+    // No port has such a block; thousands of ports have others.
     let mut wanted = VlArbitrationTableRecord::default();
     wanted.set_block_num(77);
     let mask = VlArbitrationTableRecord::BLOCK_NUM;
@@ -254,7 +255,7 @@ fn a_host_that_floods_is_refused_and_others_are_answered() {
     let mut greedy = fabric.host(node, port);
     let (node, port, other) = hosts[1];
     let mut modest = fabric.host(node, port);
-    // All pairs of paths, again and again, without any acknowledgement.
+    // The host repeatedly requests the paths of all pairs, without any acknowledgement.
     for _ in 0..12 {
         greedy.send(
             Method::GET_TABLE,

@@ -1,5 +1,5 @@
-//! Random schedules of simultaneous faults. After the last fault every host reaches every other; no
-//! state on the wire has a credit loop or changes a unique LID.
+//! Random schedules of simultaneous faults. After the last fault every host reaches every other
+//! one, and no state on the wire had a credit loop or changed a unique LID.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use rsm_sim::{Devices, Personality, Silence};
 use rsm_state::Command;
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, partitions, seeds};
 
-/// The environment variable with the number of seeds of the soak test, and of those with mass faults
-/// or habits.
+/// The environment variable with the number of seeds of the soak test, and of the tests with mass
+/// faults or habits.
 const SEEDS: &str = "RSM_SEEDS";
 
-/// The environment variable with the devices of the soak test, as `devices=` of a fabric; by
-/// default they have no habits.
+/// The environment variable with the devices of the soak test, in the form of a fabric's
+/// `devices=`; by default they have no habits.
 const DEVICES: &str = "RSM_DEVICES";
 
 /// The environment variable with the routing engine of the soak test; by default `auto`.
@@ -29,15 +29,16 @@ const ENGINE: &str = "RSM_ENGINE";
 /// The environment variable that adds drains to the soak test.
 const DRAINS: &str = "RSM_DRAINS";
 
-/// How long the subnet manager may take to rest after an operator's order: several times the longest
-/// pause between repairs and retries.
+/// The maximum time until the subnet manager is at rest after an operator's order: several times
+/// the longest pause between repairs and retries.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How long it may take to rest after the last fault: three light sweeps' intervals, the longest
-/// pause between repairs, and all attempts of one request, four times where losses explain silence.
+/// The maximum time until the subnet manager is at rest after the last fault: three light sweep
+/// intervals, the longest pause between repairs, and all attempts of one request, four times
+/// because losses can explain silence.
 const CONVERGED: Duration = Duration::from_millis(3 * 10_000 + 30_000 + 4 * 2_600);
 
-/// Longer than the damping of a link and several light sweeps.
+/// A time longer than the damping of a link and several light sweeps.
 const QUIET: Duration = Duration::from_secs(100);
 
 const MICROSECOND: Duration = Duration::from_micros(1);
@@ -61,7 +62,7 @@ const FABRICS: [&str; 10] = [
 const PARTITIONS: &str =
     "Default=0x7fff : ALL=limited, SELF=full ; A=0x1, indx0 : ALL_CAS=full ; B=0x2 : ALL=full ;";
 
-/// The devices of half of the seeds, which take turns, as `devices=` of a fabric names them.
+/// The devices of half of the seeds, used in turn, in the form of a fabric's `devices=`.
 const ALIKE: [&str; 6] = [
     "qib",
     "trap-on-first-change+checks-repress+own-trap-from-lid-0",
@@ -76,14 +77,14 @@ pub(crate) struct Hardware {
     switches: Vec<Guid>,
     hosts: Vec<Guid>,
     cables: Vec<(Guid, PortNum)>,
-    /// By cable: the node at its other end.
+    /// For each cable end, the node at the other end.
     ends: BTreeMap<(Guid, PortNum), Guid>,
-    /// By node: those at the other ends of its cables.
+    /// For each node, the nodes at the other ends of its cables.
     peers: BTreeMap<Guid, Vec<Guid>>,
 }
 
 impl Hardware {
-    /// All targets but the subnet manager's host: a fault there ends its connection.
+    /// All targets except the subnet manager's host: a fault there ends its connection.
     pub(crate) fn of(world: &World) -> Hardware {
         let own = world
             .manager()
@@ -252,9 +253,9 @@ pub(crate) fn schedule_fault(
     over
 }
 
-/// Schedules the death of many parts at one instant after `delay`: a tier, a row, a pod, a random
-/// half of the switches, or the cables of a cut. Some time later they come back, at one instant too.
-/// Returns when.
+/// Schedules the failure of many parts at one instant after `delay`: a tier, a row, a pod, a random
+/// half of the switches, or the cables of a cut. Some time later they come back, also at one
+/// instant. Returns when.
 fn schedule_mass_fault(
     world: &mut World,
     hardware: &Hardware,
@@ -314,8 +315,8 @@ enum Maintenance {
     Drains,
 }
 
-/// Schedules the drain of a part after `delay`, and mostly its end; or a part that is unhealthy for
-/// a while.
+/// Schedules the drain of a part after `delay`, and usually its end; or a part that is unhealthy
+/// for a while.
 fn schedule_drain(world: &mut World, hardware: &Hardware, delay: Duration, dice: &mut Dice) {
     let over = delay + dice.duration(100 * MICROSECOND, 5 * SECOND);
     let part = match dice.below(3) {
@@ -378,7 +379,7 @@ fn command(world: &mut World, command: Command) {
     }
 }
 
-/// Checks that drains left cost no path, then ends them.
+/// Checks that the remaining drains cost no path, then ends them.
 fn end_drains(world: &mut World) {
     let snapshot = world.manager().snapshot().expect("it is up").clone();
     let parts: BTreeSet<Part> = snapshot.avoid.drained().map(|(part, _)| part).collect();
@@ -410,14 +411,14 @@ fn between_switches(world: &World, key: PortKey) -> bool {
     switches.contains(&key.node) && peer.is_some_and(|peer| switches.contains(&peer.0))
 }
 
-/// Whether many parts die at one instant, besides faults of single parts.
+/// Whether many parts fail at one instant, besides faults of single parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MassFaults {
     None,
     Some,
 }
 
-/// What a family of seeds has in common.
+/// The settings that a family of seeds shares.
 #[derive(Clone, Copy)]
 struct Family {
     devices: Devices,
@@ -426,7 +427,7 @@ struct Family {
     mass_faults: MassFaults,
 }
 
-/// Devices without habits, and faults of single parts.
+/// The family with polite devices, and faults of single parts.
 const SINGLE_FAULTS: Family = Family {
     devices: Devices::Alike(Personality::POLITE),
     engine: EngineKind::Auto,
@@ -434,7 +435,7 @@ const SINGLE_FAULTS: Family = Family {
     mass_faults: MassFaults::None,
 };
 
-/// A schedule on devices without habits.
+/// Runs a schedule on devices without habits.
 fn run(seed: u64, mass_faults: MassFaults) {
     let family = Family {
         mass_faults,
@@ -443,7 +444,7 @@ fn run(seed: u64, mass_faults: MassFaults) {
     run_with(seed, family);
 }
 
-/// The same schedule with drains in between.
+/// Runs the schedule with drains in between.
 fn run_with_drains(seed: u64) {
     let family = Family {
         maintenance: Maintenance::Drains,
@@ -453,7 +454,7 @@ fn run_with_drains(seed: u64) {
     run_with(seed, family);
 }
 
-/// The same schedule on devices with habits, by seed.
+/// Runs the schedule on devices with habits, which the seed selects.
 fn run_on_devices(seed: u64, mass_faults: MassFaults) {
     // Every second seed mixes them, node by node.
     let devices = match ALIKE.get((seed % (2 * ALIKE.len() as u64)) as usize) {
@@ -476,7 +477,8 @@ fn run_with(seed: u64, family: Family) {
         mass_faults,
     } = family;
     let mut dice = Dice::new(seed);
-    // Of their own, so that the faults are those of the seed without drains.
+    // Drains have random numbers of their own, so that the faults equal those of the seed without
+    // drains.
     let mut drains = Dice::new(!seed);
     let mut masses = Dice::new(seed.rotate_left(32) ^ 1);
     let mut settings = Settings {
@@ -492,7 +494,7 @@ fn run_with(seed: u64, family: Family) {
     }
     settings.sim.reboot_time = dice.duration(10 * MICROSECOND, 2 * SECOND);
     settings.sim.link_training = dice.duration(10 * MICROSECOND, SECOND / 20);
-    // Until what comes back last is there.
+    // The time until the part that comes back last is up.
     let boots = settings.sim.reboot_time + settings.sim.link_training;
     if seed % 2 == 1 {
         settings.core.policy = partitions::policy(PARTITIONS);
@@ -502,8 +504,8 @@ fn run_with(seed: u64, family: Family) {
     world.watch();
     let hardware = Hardware::of(&world);
 
-    // Episodes of several faults close together, so that they hit the sweeps and pushes of earlier
-    // ones.
+    // Each episode has several faults close together, so that they hit the sweeps and pushes of
+    // earlier ones.
     let mut start = Duration::ZERO;
     let mut last_over = Duration::ZERO;
     for _ in 0..1 + dice.below(4) {
@@ -527,7 +529,7 @@ fn run_with(seed: u64, family: Family) {
     }
     world.run_for(last_over + boots);
     let polite = devices == Devices::default();
-    // Devices with habits are asked again at their own pace.
+    // Devices with habits are queried again at their own pace.
     world.settle(if polite { CONVERGED } else { LIMIT });
     world.run_for(QUIET);
     world.settle(LIMIT);
@@ -547,7 +549,7 @@ fn run_with(seed: u64, family: Family) {
     expect::assert_up(&world);
     world.watched().assert_harmless();
     let mut findings = world.manager().findings();
-    // A LID conflict stays a finding until the next plan, also after its end. Device habits stay
+    // A LID conflict stays a finding until the next plan, even after its end. Device habits stay
     // findings, and so do link attributes that some devices keep from an earlier link.
     findings.retain(|(code, subject)| match *code {
         "lid-conflict" => false,
@@ -558,7 +560,7 @@ fn run_with(seed: u64, family: Family) {
     assert_eq!(findings, Vec::new());
 }
 
-/// Seeds that failed before, each for a different reason.
+/// Seeds that once failed, each for a different reason.
 const ONCE_FAILED: [u64; 23] = [
     14, 39, 328, 388, 1341, 2033, 2218, 3407, 3637, 4037, 6314, 8628, 9996, 11203, 11812, 15910,
     16158, 16394, 19665, 505, 2091, 10191, 397,
@@ -579,8 +581,8 @@ fn mass_faults_converge_within_the_bound() {
     });
 }
 
-/// Entries in force towards switches that had died made a credit loop with planned ones: the proof of
-/// the way from the ones to the others looked at LIDs of present destinations alone.
+/// Entries in force towards switches that had died made a credit loop with planned ones: the proof
+/// of the transition examined only LIDs of present destinations.
 #[test]
 fn entries_towards_the_dead_close_no_loop() {
     for seed in [335, 2706] {
@@ -597,7 +599,8 @@ fn random_faults_beside_drains_converge_and_leave_no_drained_cable_in_use() {
 #[test]
 fn random_faults_on_devices_with_habits_converge() {
     let test = "--test system sim_seeds::random_faults_on_devices_with_habits_converge";
-    // Mass faults beside habits are the soak's: there one of a hundred seeds leaves a port in Init.
+    // Mass faults beside habits belong to the soak test: there one of a hundred seeds leaves a port
+    // in Init.
     seeds::run(test, seeds::number(SEEDS).unwrap_or(3000), |seed| {
         run_on_devices(seed, MassFaults::None)
     });
@@ -623,7 +626,7 @@ fn seeds_that_failed_before_converge() {
 }
 
 /// On rings `fabric-tree` follows orders of its own. In seed 2091 two neighbouring switches were
-/// silent, and their old entries made a turn together that the new order forbids.
+/// silent, and their old entries together made a turn that the new order forbids.
 #[test]
 fn fabric_tree_on_rings_closes_no_loop_beside_silent_neighbours() {
     let engine = "fabric-tree".parse().expect("an engine");
@@ -637,7 +640,7 @@ fn fabric_tree_on_rings_closes_no_loop_beside_silent_neighbours() {
 }
 
 /// A port whose link was down for a moment refuses Armed together with its settings, and is armed
-/// after them: its kind of device has no habit.
+/// after them: its kind of device has no such habit.
 #[test]
 fn ports_that_were_down_for_a_moment_give_their_kind_no_habit() {
     let engine = "updn".parse().expect("an engine");
@@ -653,7 +656,8 @@ fn ports_that_were_down_for_a_moment_give_their_kind_no_habit() {
 }
 
 /// A switch was silent with a Set of its table unanswered, and the planned routes followed another
-/// order than those in force: entries in force made a cycle with the one that the switch had taken.
+/// order than those in force: entries in force made a cycle with the entry that the switch had
+/// accepted.
 #[test]
 fn entries_of_unanswered_sets_close_no_loop_with_tables_of_another_order() {
     for seed in [787, 1927] {
@@ -661,15 +665,16 @@ fn entries_of_unanswered_sets_close_no_loop_with_tables_of_another_order() {
     }
 }
 
-/// A search outwards ended before the node behind a retrained link was asked, and the next sweep
-/// asked its port alone, which had not retrained since: a host that had booted stayed without a LID.
+/// A search outwards ended before the node behind a retrained link was queried, and the next sweep
+/// queried only its port, which had not retrained since: a host that had booted stayed without a
+/// LID.
 #[test]
 fn a_host_behind_a_retrained_link_is_asked_after_a_search() {
     run_on_devices(2071, MassFaults::None);
 }
 
-/// Two neighbouring switches with slow processors were not known: every repair asked them over all
-/// of their cables, found a change, and went on without them before they had answered.
+/// Two neighbouring switches with slow processors were unknown: every repair queried them over all
+/// of their cables, found a change, and continued without them before they had answered.
 #[test]
 fn slow_neighbouring_switches_are_read_in_the_end() {
     run_on_devices(2770, MassFaults::None);

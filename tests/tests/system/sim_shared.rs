@@ -1,4 +1,5 @@
-//! Managers that share a store, in virtual time: the standby takes over from what it has read.
+//! Managers that share a store, in virtual time: the standby takes over from the state that it has
+//! read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,19 +14,19 @@ use rsm_state::{Activity, Following, Role};
 use rsm_tests::virtual_time::{Memory, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// 20 switches, 16 hosts.
+/// A fabric of 20 switches and 16 hosts.
 const TREE: &str = "fat-tree:k=4,levels=3";
-/// A takeover: half a second without a sign of life in the store, as much as a question takes more,
-/// and then what is left for the fabric.
+/// The maximum time of a takeover: half a second without a sign of life in the store, the
+/// additional time of a request, and the rest for the fabric.
 const AT_ONCE: Duration = Duration::from_millis(700);
 const MULTICAST: Lid = Lid(0xC000);
 
-/// A fabric with its master at the first host, and a standby at the last one that has just begun.
+/// A fabric with its master at the first host, and a standby at the last one that has just started.
 fn beginning() -> World {
     World::shared(TREE, true, LIMIT)
 }
 
-/// The same once the standby has read the subnet.
+/// The fabric of [`beginning`] once the standby has read the subnet.
 fn ready() -> World {
     let mut world = beginning();
     wait_ready(&mut world, 1);
@@ -57,7 +58,7 @@ fn is_master(world: &World, index: usize) -> bool {
     world.managers()[index].is_alive() && *world.managers()[index].core().role() == Role::Master
 }
 
-/// LIDs of all end ports.
+/// The LIDs of all end ports.
 fn lids(world: &World) -> Vec<((Guid, PortNum), Lid)> {
     let ports = world.sim.end_ports();
     ports
@@ -90,7 +91,7 @@ fn wait_answers(world: &mut World, index: usize, lid: Lid) -> Time {
     };
     let mut answered = world.run(until, answers);
     while answered {
-        // Delivered to the new manager, not to the port of the one before.
+        // Packets are delivered to the new manager, not to the port of the previous one.
         let held = world
             .sim
             .port_info(own.0, own.1)
@@ -106,8 +107,8 @@ fn wait_answers(world: &mut World, index: usize, lid: Lid) -> Time {
     panic!("no answer; {:?}", world.managers()[index].findings());
 }
 
-/// Every LID that the SA would answer with is the one that the port holds, but for the ports of
-/// the managers, which a takeover is changing.
+/// Asserts that every LID that the SA would answer with is held by its port, except for the ports
+/// of the managers, which a takeover is changing.
 fn assert_true(world: &World, index: usize) {
     let Some((_, snapshot)) = world.managers()[index].serving() else {
         return;
@@ -148,7 +149,8 @@ fn assert_no_loop(world: &World) {
     assert!(others.is_empty(), "{others:#?}");
 }
 
-/// All links Active, and every port reaches every other, as the second manager sees it.
+/// Asserts that all links are Active, and that every port reaches every other, as the second
+/// manager sees it.
 fn assert_up_by(world: &World, index: usize) {
     let reach = expect::Reach::of(&world.sim, place(world, index), &[]);
     let mut problems = expect::inactive(&world.sim, &reach);
@@ -158,7 +160,7 @@ fn assert_up_by(world: &World, index: usize) {
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
-/// Cables between switches, by one of their ends.
+/// The cables between switches, each by one of its ends.
 fn trunks(world: &World) -> Vec<(Guid, PortNum)> {
     let switches: BTreeSet<Guid> = world.nodes(NodeKind::Switch).into_iter().collect();
     let reach = expect::Reach::of(&world.sim, place(world, 0), &[]);
@@ -201,7 +203,8 @@ fn a_standby_that_has_read_the_subnet_answers_at_once_and_sets_only_the_lid_of_t
     world.settle(LIMIT);
     assert!(took_over_at_once(&world, 1), "{:?}", causes(&world, 1));
 
-    // One block at each switch, for interim tables, too; PortInfo at the two managers; nothing else.
+    // Each switch gets one block, also for interim tables; the two managers get PortInfo; nothing
+    // else is sent.
     let requests = world.requests();
     let attributes = requests.attributes(Method::SET);
     let expected = [LinearForwardingTable::ID, PortInfo::ID];
@@ -224,7 +227,7 @@ fn a_standby_that_has_read_the_subnet_answers_at_once_and_sets_only_the_lid_of_t
             "{write:?}"
         );
     }
-    // The two LIDs change places, and no other.
+    // The two LIDs are exchanged, and no other changes.
     let (first, second) = (place(&world, 0), place(&world, 1));
     for (port, lid) in lids(&world) {
         let at = match port {
@@ -240,10 +243,10 @@ fn a_standby_that_has_read_the_subnet_answers_at_once_and_sets_only_the_lid_of_t
     assert_no_loop(&world);
 }
 
-/// Forwarding tables by switch.
+/// The forwarding tables by switch.
 type Tables = BTreeMap<Guid, Vec<u8>>;
 
-/// How many Sets went to each node, by attribute.
+/// The number of Sets to each node, by attribute.
 type SetCounts = BTreeMap<(Guid, AttrId), u64>;
 
 /// The forwarding tables of all switches.
@@ -253,8 +256,8 @@ fn tables(world: &World) -> Tables {
     switches.map(table).collect()
 }
 
-/// Kills the master, and returns the tables before that and the Sets of its successor until that
-/// rests.
+/// Kills the master, and returns the tables before that and the Sets of its successor until it is
+/// at rest.
 fn take_over(world: &mut World) -> (Tables, SetCounts) {
     let hosts = world.nodes(NodeKind::Ca);
     let guid = |host: &Guid| world.sim.port_guid(*host, PortNum(1)).expect("it is there");
@@ -279,7 +282,7 @@ fn take_over(world: &mut World) -> (Tables, SetCounts) {
     (before, of_hardware.collect())
 }
 
-/// Every entry that a takeover changes is written once, and a Set without such an entry is not sent.
+/// Every entry that a takeover changes is written once, and no Set is sent without such an entry.
 #[test]
 fn a_takeover_with_the_lid_of_the_manager_sets_each_changed_entry_once_and_two_ports() {
     let mut world = ready();
@@ -338,7 +341,7 @@ fn a_takeover_waits_for_no_answer_of_a_switch_and_follows_the_plan_made_ahead() 
     world.count_requests();
     world.kill(0);
     wait_epoch(&mut world, 1);
-    // All that the first push needs was asked while the master was silent.
+    // Everything that the first push needs was queried while the master was silent.
     let ahead = world.requests();
     for switch in world.nodes(NodeKind::Switch) {
         assert_eq!(ahead.of(switch, Method::GET, SwitchInfo::ID), 1, "{switch}");
@@ -375,7 +378,7 @@ fn a_silence_that_ends_makes_the_standby_read_and_set_nothing_more() {
     world.run_for(Duration::from_secs(5));
     let requests = world.requests();
     for switch in world.nodes(NodeKind::Switch) {
-        // Read ahead once, and by the light sweep of the master.
+        // The table was read once in advance, and by the light sweep of the master.
         let asked = requests.of(switch, Method::GET, LinearForwardingTable::ID);
         assert!((1..=2).contains(&asked), "{switch}: {asked}");
     }
@@ -393,7 +396,7 @@ fn a_silence_that_ends_makes_the_standby_read_and_set_nothing_more() {
 fn a_master_without_the_store_that_answers_again_before_its_time_is_over_keeps_the_epoch() {
     let mut world = ready();
     let epoch = world.epoch();
-    // The questions of the standby fall at any moment of the pause.
+    // The requests of the standby fall at any moment of the pause.
     for offset_ms in (0..100).step_by(10) {
         world.run_for(Duration::from_millis(offset_ms));
         world.pause_for(0, Duration::from_millis(380));
@@ -464,7 +467,7 @@ fn a_switch_that_was_rebooted_while_the_standby_was_behind_is_read_before_anythi
     let spine = trunks(&world)[0].0;
     let before = world.stored().generation;
     world.sim.reboot(spine).expect("it is a switch");
-    // The master has set it up anew, and the standby has not read it since.
+    // The master has reconfigured it, and the standby has not read it since.
     let until = world.now() + LIMIT;
     let is_stored =
         |world: &World| world.stored().generation > before && !world.stored().is_pushing;
@@ -511,7 +514,7 @@ fn a_standby_that_has_never_read_the_subnet_reads_it_when_it_takes_over() {
         None
     );
     let lid = master_lid(&world);
-    // Nearly nothing gets through until it takes over: the reading does not end.
+    // Nearly nothing arrives until it takes over: the reading does not end.
     world.schedule_loss(Duration::ZERO, Duration::from_millis(700), 0.95);
     world.kill(0);
     wait_answers(&mut world, 1, lid);
@@ -545,7 +548,7 @@ fn a_master_that_dies_within_a_push_leaves_a_subnet_that_is_read_first() {
 #[test]
 fn a_change_that_the_store_did_not_show_is_not_undone() {
     let mut world = ready();
-    // The store goes away: the standby does not learn that the master moves routes.
+    // The store is unreachable: the standby does not learn that the master moves routes.
     world.set_store_away(true);
     let (node, port) = trunks(&world)[0];
     world.sim.unlink(node, port).expect("it is cabled");
@@ -611,7 +614,7 @@ fn managers_take_turns_at_taking_over() {
     assert_up_by(&world, 0);
 }
 
-/// Hosts whose port was written, other than those of the managers.
+/// The number of hosts whose port was written, other than those of the managers.
 fn hosts_written(world: &World) -> usize {
     let written = world.requests().nodes(Method::SET, PortInfo::ID);
     let managers = [place(world, 0).0, place(world, 1).0];
@@ -642,7 +645,7 @@ fn hosts_are_asked_again_only_after_a_master_that_lived_on_without_the_store() {
         world.run_for(Duration::from_secs(30));
         world.settle(LIMIT);
         assert!(is_master(&world, 1), "{cut_s} s");
-        // 16 hosts, of which two have the managers.
+        // There are 16 hosts, of which two have the managers.
         let asked = hosts_written(&world);
         assert_eq!(asked, if is_told { 14 } else { 0 }, "{cut_s} s");
         assert_eq!(tells_of_loss(&world, 1), is_told, "{cut_s} s");
@@ -654,7 +657,7 @@ fn hosts_are_asked_again_only_after_a_master_that_lived_on_without_the_store() {
             );
         }
         assert_no_loop(&world);
-        // Once, and the finding ends by itself.
+        // The reregistration happens once, and the finding ends by itself.
         world.count_requests();
         world.run_for(Duration::from_secs(620));
         assert_eq!(hosts_written(&world), 0, "{cut_s} s");
@@ -687,8 +690,8 @@ fn a_takeover_without_the_store_continues_with_what_that_showed_and_asks_hosts_a
     assert_eq!(lids(&world), before);
 }
 
-/// From the death of the master to the answers of the standby: 0.4 seconds of its silence, a second
-/// in which the store does not answer, and the reading of the subnet.
+/// The maximum time from the death of the master to the answers of the standby: 0.4 seconds of its
+/// silence, a second in which the store does not answer, and the reading of the subnet.
 const WITHOUT_STORE: Duration = Duration::from_secs(2);
 
 #[test]

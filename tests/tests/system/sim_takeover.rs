@@ -1,5 +1,5 @@
-//! Switches that another manager left with adaptive routing on: they do not forward by the tables
-//! that they read back.
+//! Switches that another manager left with adaptive routing on do not forward by the tables that
+//! they read back.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use rsm_view::publish::summary::OnceReport;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Switches of a kind that has ARInfo.
+/// A fabric of switches of a model that has ARInfo.
 const SPEC: &str = "fat-tree:k=4,levels=3,speed=hdr";
 
 fn brought_up(takeover: Takeover) -> World {
@@ -32,7 +32,7 @@ fn brought_up(takeover: Takeover) -> World {
 }
 
 /// Makes every switch forward adaptively by tables without the last host, while it reads back the
-/// right ones.
+/// correct ones.
 fn route_adaptively(world: &mut World, writes: LinearWrites) {
     let hosts = world.sim.end_ports().filter(|&(_, port)| port.0 != 0);
     let (host, port) = hosts.last().expect("there are hosts");
@@ -140,7 +140,7 @@ fn switch_that_keeps_adaptive_routing_gets_one_set_and_a_finding() {
     assert!(!report.is_complete(), "{report:?}");
 }
 
-/// Tables read only after the takeover are written anew like the others.
+/// Tables that are read only after the takeover are rewritten like the others.
 #[test]
 fn tables_behind_adaptive_routing_are_written_in_spite_of_loss() {
     for seed in 0..10 {
@@ -179,7 +179,7 @@ fn ar_info_is_asked_once_at_a_takeover_of_switches_that_have_it_and_never_at_bri
     }
 }
 
-/// With trust in tables that read back right, a takeover writes nothing.
+/// If the operator trusts tables that read back correctly, a takeover writes nothing.
 #[test]
 fn tables_of_another_manager_are_written_anew_only_where_the_operator_says_so() {
     for (takeover, written) in [

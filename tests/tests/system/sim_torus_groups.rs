@@ -1,4 +1,4 @@
-//! Hosts of a torus join groups of IP over InfiniBand at the SA, and get the packets of each other.
+//! Hosts of a torus join groups of IP over InfiniBand at the SA, and receive each other's packets.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::sim_multicast::{assert_delivered, cables, hosts, join};
 
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// ff12:401b:ffff::ffff:ffff
+/// The broadcast group of the default partition: ff12:401b:ffff::ffff:ffff.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
-/// A group of a program: those of IP have the service level of the broadcast group.
+/// A group of a program: groups of IP have the service level of the broadcast group.
 const OWN: Gid = Gid(0xFF12_5A5A_0000_0000_0000_0000_0000_0001);
 
-/// The watch of a world knows links and no lanes, so that it is not asked here.
+/// Brings a torus up without a watch, which knows links but no VLs.
 fn brought_up(spec: &str) -> World {
     let policy = Policy {
         engine: EngineKind::Torus,
@@ -57,7 +57,7 @@ fn joined(subnet: &mut Hosts, host: usize, mgid: Gid) -> McMemberRecord {
     answer(subnet, host)
 }
 
-/// The same of a host that makes the group, on a service level of its choice.
+/// The answer to the join of a host that creates the group, with a service level of its choice.
 fn made(subnet: &mut Hosts, host: usize, mgid: Gid, level: u8) -> McMemberRecord {
     let (guid, _) = subnet.places()[host];
     let mut record = McMemberRecord::default();
@@ -91,7 +91,7 @@ fn answer(subnet: &mut Hosts, host: usize) -> McMemberRecord {
     *McMemberRecord::from_prefix(message.data()).unwrap()
 }
 
-/// Carries the SA's members over to the manager.
+/// Passes the SA's members on to the manager.
 fn tell(world: &mut World, subnet: &mut Hosts) {
     let until = subnet.now() + Duration::from_secs(5);
     while subnet.next(until).is_some() {}
@@ -198,7 +198,7 @@ fn a_restart_on_a_torus_sets_nothing_and_keeps_every_member() {
     assert_eq!(expect::sets(&world.sim.counters()), before);
 }
 
-/// The switches' ports between switches that forward the group.
+/// The ports between switches by which each switch forwards the group.
 fn multicast_tables(world: &World) -> Vec<(Guid, Vec<rsm_ids::PortNum>)> {
     let snapshot = world.manager().snapshot().unwrap();
     let plan = snapshot.plan.as_ref().unwrap();

@@ -1,5 +1,5 @@
-//! GUID tables of virtual ports (VPortGUIDInfo): which adapters are asked for them and how often, and
-//! GUIDInfoRecords beside what the simulated adapters hold.
+//! GUID tables of virtual ports (VPortGUIDInfo): which adapters are queried for them and how often,
+//! and GUIDInfoRecords compared with the tables of the simulated adapters.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use rsm_sim::{Devices, VPortAt, VPortLids};
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// Eight adapters of a type that is asked for GeneralInfo.
+/// A fabric of eight adapters of a model that is asked for GeneralInfo.
 const TREE: &str = "fat-tree:k=4,levels=2,speed=ndr";
 const PORT: PortNum = PortNum(1);
-/// Virtual ports of each host, the physical function among them.
+/// The number of virtual ports of each host, including the physical function.
 const VPORTS: u16 = 4;
 
 type Guids = [Guid; GuidInfo::ENTRIES];
@@ -36,7 +36,7 @@ fn settings(guid_cap: u8, devices: &str) -> Settings {
     settings
 }
 
-/// A world before its manager has started to work, whose requests are counted.
+/// A world whose manager has not yet started to work, and whose requests are counted.
 fn counted(settings: Settings) -> World {
     let mut world = World::generated(TREE, settings);
     world.count_requests();
@@ -58,12 +58,12 @@ fn requests(world: &World, method: Method, attribute: AttrId) -> u64 {
         .sum()
 }
 
-/// Requests for VPortGUIDInfo.
+/// The number of requests for VPortGUIDInfo.
 fn asked(world: &World, method: Method) -> u64 {
     requests(world, method, VPortGuidInfo::ID)
 }
 
-/// The virtual ports that are there, without physical functions.
+/// The existing virtual ports, without physical functions.
 fn vports(world: &World) -> Vec<VPortAt> {
     let hosts = world.nodes(NodeKind::Ca).into_iter();
     let all = hosts.flat_map(|host| {
@@ -75,13 +75,13 @@ fn vports(world: &World) -> Vec<VPortAt> {
     all.collect()
 }
 
-/// GUIDs of a block, by a number; the first one of block 0 is the virtual port's own whatever is
-/// written there.
+/// The GUIDs of a block, derived from a number. The first one of block 0 is always the virtual
+/// port's own, whatever is written there.
 fn block_of(number: u64) -> Guids {
     std::array::from_fn(|entry| Guid(0x00DD_0000 + number * 0x10 + entry as u64))
 }
 
-/// GUIDInfoRecord of a virtual port for a trusted requester; `None` if the SA has none.
+/// The GUIDInfoRecord of a virtual port for a trusted requester; `None` if the SA has none.
 fn served(world: &World, at: VPortAt, block: u8) -> Option<Guids> {
     let vports = world.sim.vports(at.0, PORT).unwrap();
     let (_, vport) = vports.into_iter().find(|(index, _)| *index == at.2)?;
@@ -108,8 +108,8 @@ fn served(world: &World, at: VPortAt, block: u8) -> Option<Guids> {
     Some(record.guid_info().guids())
 }
 
-/// All blocks of all virtual ports are served as their adapters hold them, as far as GUIDCap counts
-/// entries.
+/// Asserts that all blocks of all virtual ports are served as their adapters hold them, as far as
+/// GUIDCap counts entries.
 fn assert_tables_served(world: &World, guid_cap: u8) {
     for at in vports(world) {
         for block in 0..guid_cap.div_ceil(8) {
@@ -124,7 +124,7 @@ fn assert_tables_served(world: &World, guid_cap: u8) {
     }
 }
 
-/// Only the virtual port's own GUID is served.
+/// Asserts that only the virtual port's own GUID is served.
 fn assert_own_guid_alone(world: &World, at: VPortAt) {
     let own = world.sim.vport_guids(at, 0).unwrap().unwrap()[0];
     let mut alone = [Guid::ZERO; GuidInfo::ENTRIES];
@@ -149,8 +149,8 @@ fn has_habit(world: &World) -> bool {
     })
 }
 
-/// Each block is read once at discovery, then after trap 1144 those of the virtual port that it
-/// names, and all in an audit. None is ever set.
+/// Each block is read once at discovery; after trap 1144, the blocks of the virtual port that it
+/// names are read, and all blocks in an audit. None is ever set.
 #[test]
 fn further_guids_are_read_once_and_served() {
     const CAP: u8 = 20;
@@ -177,7 +177,7 @@ fn further_guids_are_read_once_and_served() {
     assert_tables_served(&world, CAP);
     assert_eq!(asked(&world, Method::GET), blocks + 3, "after a report");
 
-    // Another change, of which no report arrives.
+    // There is another change, of which no report arrives.
     world.sim.set_attribute_loss(AttrId::NOTICE, 1.0).unwrap();
     world.sim.set_vport_guids(at, 2, block_of(501)).unwrap();
     world.run_for(Duration::from_secs(60));
@@ -187,7 +187,7 @@ fn further_guids_are_read_once_and_served() {
     assert_eq!(asked(&world, Method::SET), 0);
 }
 
-/// GUIDCap of 1 and of 0, and adapters without the capability, cost nothing.
+/// A GUIDCap of 1 or 0, and adapters without the capability, cost nothing.
 #[test]
 fn vports_without_further_guids_are_not_asked() {
     let cost = |guid_cap: u8, devices: &str| {
@@ -202,7 +202,8 @@ fn vports_without_further_guids_are_not_asked() {
     assert_eq!(none, 0);
     assert_eq!(cost(0, ""), (0, all));
     assert_eq!(cost(20, "no-vport-guids"), (0, all));
-    // Eight hosts with three virtual ports of one block: at discovery, and in the audit.
+    // Eight hosts with three virtual ports of one block each are read at discovery and in the
+    // audit.
     let (blocks, with) = cost(8, "");
     assert_eq!(blocks, 2 * 24);
     assert_eq!(with, (all.0 + blocks, all.1));
@@ -228,8 +229,8 @@ fn devices_that_claim_guid_tables_and_do_not_show_them_are_asked_no_more() {
     }
 }
 
-/// Every virtual port answers with the table of another one: one block of each is asked for, and
-/// nothing of it is believed.
+/// Every virtual port answers with the table of another one: one block of each is requested, and
+/// nothing of it is trusted.
 #[test]
 fn tables_of_other_vports_are_not_believed() {
     let mut world = brought_up(settings(20, "foreign-vport-guids"));
@@ -251,8 +252,8 @@ fn tables_of_other_vports_are_not_believed() {
     expect::assert_no_findings(&world);
 }
 
-/// One adapter of a kind that shows its tables is silent: the others' are served, and its own once it
-/// answers.
+/// One adapter of a kind that shows its tables is silent: the tables of the others are served, and
+/// its own once it answers.
 #[test]
 fn one_silent_adapter_hides_its_own_tables_alone() {
     const CAP: u8 = 12;
@@ -328,7 +329,7 @@ fn vport_with_another_guid_has_another_table() {
     assert_own_guid_alone(&world, at);
 }
 
-/// One change of a random virtual port, or of its table.
+/// Makes one change at a random virtual port, or in its table.
 fn change(world: &mut World, dice: &mut Dice, number: u64) {
     let host = dice.pick(&world.nodes(NodeKind::Ca));
     let at = (host, PORT, 1 + dice.below(6) as u16);

@@ -1,5 +1,5 @@
-//! Records of virtual ports, as hosts get them from the SA: each record against what the simulated
-//! adapter holds, while virtual ports come and go.
+//! Records of virtual ports, as hosts get them from the SA: each record is compared with the state
+//! of the simulated adapter, while virtual ports come and go.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -105,7 +105,7 @@ fn by_each_name(subnet: &mut Hosts, info: &VPortInfo) -> [Result<Vec<NodeRecord>
     .map(|mask| ask(subnet, Method::GET, mask, &wanted))
 }
 
-/// Every kind of record of a virtual port says what its adapter holds.
+/// Every kind of record of a virtual port matches the state of its adapter.
 #[test]
 fn records_of_vports_are_what_their_adapters_hold() {
     let world = brought_up(VPortLids::Own, None);
@@ -139,7 +139,7 @@ fn records_of_vports_are_what_their_adapters_hold() {
     }
 }
 
-/// Those that share a LID have no records: all of a LID are of its holder.
+/// Virtual ports that share a LID have no records: all records of a LID belong to its holder.
 #[test]
 fn vports_that_share_a_lid_add_no_records() {
     for lids in [VPortLids::Base, VPortLids::ByIndex] {
@@ -162,8 +162,8 @@ fn vports_that_share_a_lid_add_no_records() {
     }
 }
 
-/// A virtual port goes while a table is on its way: that table is of the moment when it began, and
-/// the next one does not have it.
+/// A virtual port disappears while a table is being sent: that table shows the moment when it
+/// began, and the next one lacks the port.
 #[test]
 fn vport_that_goes_while_a_table_is_sent_is_not_in_the_next_one() {
     let mut world = brought_up(VPortLids::Own, None);
@@ -190,8 +190,8 @@ fn vport_that_goes_while_a_table_is_sent_is_not_in_the_next_one() {
     }
 }
 
-/// A machine moves, its copy at the new host before the original is gone: the record is of the one
-/// that is served, and keeps its LID.
+/// A machine moves, and its copy at the new host appears before the original is gone: the record
+/// shows the one that is served, and keeps its LID.
 #[test]
 fn record_follows_a_vport_to_another_host() {
     let mut world = brought_up(VPortLids::Own, None);
@@ -215,7 +215,7 @@ fn record_follows_a_vport_to_another_host() {
     assert_eq!(text(&world), "vport 40");
 }
 
-/// P_KeyTableRecord has the keys that a probe finds at work.
+/// The P_KeyTableRecord has the keys that a probe finds in force.
 #[test]
 fn p_key_record_of_a_vport_has_its_partitions() {
     let netlist = rsm_routing::generate::generate(TREE).unwrap();

@@ -1,4 +1,4 @@
-//! Virtual ports: discovery, LIDs, P_Keys, activation, migration, devices that are not polite.
+//! Virtual ports: discovery, LIDs, P_Keys, activation, migration, and devices that misbehave.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use rsm_sim::{Devices, VPortAt, VPortLids, VPortProbe};
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, partitions, seeds};
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// Adapters of a type that is asked for GeneralInfo.
+/// A fabric of adapters of a model that is asked for GeneralInfo.
 const TREE: &str = "fat-tree:k=4,levels=2,speed=ndr";
 const PORT: PortNum = PortNum(1);
 const ATTRIBUTES: [AttrId; 7] = [
@@ -40,7 +40,7 @@ fn brought_up(settings: Settings) -> World {
     world
 }
 
-/// Every virtual port that its host lets come up, with its VPortInfo.
+/// All virtual ports that their hosts let come up, with their VPortInfo.
 fn vports(world: &World) -> Vec<(VPortAt, VPortInfo)> {
     let hosts = world.nodes(NodeKind::Ca).into_iter();
     let all = hosts.flat_map(|host| {
@@ -71,8 +71,8 @@ fn lid_of(world: &World, at: VPortAt, info: &VPortInfo) -> Lid {
     }
 }
 
-/// All virtual ports are Active, with LIDs that nobody else has where they need their own, and
-/// packets from one reach each other.
+/// Asserts that all virtual ports are Active, that those that need a LID of their own have a unique
+/// one, and that packets from each reach the others.
 fn assert_vports_up(world: &World) {
     let all = vports(world);
     let hosts = world.nodes(NodeKind::Ca).into_iter();
@@ -112,7 +112,7 @@ fn reported(world: &World, kind: FindingKind, part: &str) -> bool {
     findings.any(|finding| finding.kind == kind && finding.text.contains(part))
 }
 
-/// The hosts behind two leaves, and neither the manager's own.
+/// The hosts behind two leaves, neither of them the manager's.
 fn two_hosts(world: &World) -> (Guid, Guid) {
     let hosts = world.nodes(NodeKind::Ca);
     (hosts[1], hosts[hosts.len() - 1])
@@ -157,7 +157,8 @@ fn nothing_is_asked_about_vports_unless_they_are_on() {
     let off = cost(false, 8);
     assert_eq!(off.0, 0);
     assert_eq!(off, cost(false, 0));
-    // On, but without virtual ports: GeneralInfo of one switch and one adapter.
+    // With the feature on and no virtual ports, the cost is GeneralInfo of one switch and one
+    // adapter.
     let (about_vports, gets, sets) = cost(true, 0);
     assert_eq!((about_vports, gets, sets), (0, off.1 + 2, off.2));
 }
@@ -184,8 +185,8 @@ fn restart_and_takeover_write_nothing() {
     }
 }
 
-/// A virtual machine moves to another host: its GUID goes, and comes there. It keeps its LID, and
-/// each switch writes one block at most.
+/// A virtual machine moves to another host: its GUID disappears from the old host and appears at
+/// the new one. It keeps its LID, and each switch gets at most one block.
 #[test]
 fn migration_keeps_the_lid_and_moves_one_entry_per_switch() {
     let mut world = brought_up(settings(4, VPortLids::Own));
@@ -208,7 +209,7 @@ fn migration_keeps_the_lid_and_moves_one_entry_per_switch() {
     for switch in world.nodes(NodeKind::Switch) {
         let blocks = AttrId::LINEAR_FORWARDING_TABLE;
         let written = world.requests().of(switch, Method::SET, blocks);
-        // Once when it goes, once when it comes.
+        // Once for the removal, once for the arrival.
         assert!(written <= 2, "{written} blocks at {switch}");
     }
     let infos = asked(&world, AttrId::PORT_INFO, Method::SET);
@@ -244,7 +245,8 @@ fn second_vport_of_a_guid_is_served_once_the_first_is_gone() {
 }
 
 /// Two virtual ports of one port are in two partitions, by rules that name their GUIDs before they
-/// are there; neither reaches the other's partition, nor each other outside of the default one.
+/// exist; neither reaches the other's partition, and outside of the default partition they do not
+/// reach each other.
 #[test]
 fn two_vports_of_one_port_are_isolated_by_their_p_keys() {
     const RED: u16 = 0x8010;
@@ -303,7 +305,7 @@ fn vports_that_come_go_and_change_are_followed_by_trap_and_by_light_sweep() {
             world.sim.set_attribute_loss(AttrId::NOTICE, 1.0).unwrap();
         }
         let (host, other) = two_hosts(&world);
-        // A hole, a high index, another GUID, one that goes down and up.
+        // The cases are a hole, a high index, another GUID, and a port that goes down and up.
         world.sim.remove_vport((host, PORT, 1)).unwrap();
         let at = (host, PORT, 100);
         world
@@ -345,7 +347,7 @@ fn more_than_a_block_of_vports_comes_up() {
     assert_vports_up(&world);
 }
 
-/// LIDs are too few for all: ports have theirs, and what is left goes to virtual ports.
+/// There are too few LIDs for all: ports have theirs, and the remaining ones go to virtual ports.
 #[test]
 fn vports_without_a_lid_stay_down_and_are_reported() {
     let mut settings = settings(16, VPortLids::Own);
@@ -444,7 +446,7 @@ fn light_sweep_asks_each_port_with_vports_once() {
     assert_eq!(sets(&world), 0);
 }
 
-/// One change of a random virtual port.
+/// Makes one change at a random virtual port.
 fn change(world: &mut World, dice: &mut Dice, guids: &mut u64) {
     let hosts = world.nodes(NodeKind::Ca);
     let host = dice.pick(&hosts);
@@ -454,7 +456,7 @@ fn change(world: &mut World, dice: &mut Dice, guids: &mut u64) {
         1 => world.sim.want_vport(at, false).unwrap(),
         2 => world.sim.want_vport(at, true).unwrap(),
         3 => {
-            // A virtual machine moves, its copy there before it is gone here, or after.
+            // A virtual machine moves, and its copy appears before it is gone here, or after.
             let other = dice.pick(&hosts);
             let found = world.sim.vports(host, PORT).unwrap();
             let Some((index, vport)) = found.into_iter().find(|(index, _)| *index > 0) else {
@@ -484,8 +486,8 @@ fn change(world: &mut World, dice: &mut Dice, guids: &mut u64) {
     }
 }
 
-/// Virtual ports that come, go, move and change under loss, with hosts that reboot and a manager
-/// that is killed.
+/// Virtual ports come, go, move and change under loss, with hosts that reboot and a manager that is
+/// killed.
 fn run(seed: u64) {
     let lids = [VPortLids::Own, VPortLids::ByIndex, VPortLids::Base];
     let mut settings = settings(4, lids[seed as usize % 3]);
@@ -514,7 +516,7 @@ fn run(seed: u64) {
     assert_vports_up(&world);
 }
 
-/// A virtual port shared the LID of one that its host took down: it has that of its port now.
+/// A virtual port shared the LID of one that its host took down: it now has the LID of its port.
 #[test]
 fn vport_whose_lid_owner_went_down_is_reached_by_the_lid_of_its_port() {
     for seed in [22, 25] {
@@ -522,8 +524,8 @@ fn vport_whose_lid_owner_went_down_is_reached_by_the_lid_of_its_port() {
     }
 }
 
-/// The keys of a virtual port were asked for in vain, and then it moved to another host: the refusal of
-/// the next question ends them.
+/// The keys of a virtual port were queried in vain, and then it moved to another host: the refusal
+/// of the next request ends the query.
 #[test]
 fn vport_that_moves_before_its_keys_are_read_leaves_no_question_behind() {
     run(231);
@@ -535,8 +537,8 @@ fn vports_that_come_and_go_under_loss_converge() {
     seeds::run(test, 12, run);
 }
 
-/// The Sets of virtual ports get no answer, those of ports do: hosts work as without virtual ports,
-/// and a finding says which Sets are tried again.
+/// Sets to virtual ports get no answer, Sets to ports do: hosts work as without virtual ports, and
+/// a finding names the Sets that are tried again.
 #[test]
 fn host_that_leaves_sets_of_vports_unanswered_stays_in_use() {
     let mut world = World::generated(TREE, settings(4, VPortLids::Own));

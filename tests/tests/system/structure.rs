@@ -1,4 +1,5 @@
-//! The structure of the workspace: module graphs, their cycles, and arrows that must not be.
+//! The structure of the workspace: module graphs, their cycles, and dependencies that are
+//! forbidden.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -6,8 +7,8 @@ use std::fmt::Write as _;
 use rsm_tests::binaries;
 use rsm_tests::structure::{ModuleGraph, Source, Workspace};
 
-/// Modules that must not depend on others, not even by way of further ones: (crate, module, other
-/// module, reason).
+/// Modules that must not depend on others, not even indirectly: (crate, module, other module,
+/// reason).
 const FORBIDDEN: &[(&str, &str, &str, &str)] = &[
     (
         "rsm-routing",
@@ -29,8 +30,8 @@ const FORBIDDEN: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// The packages under `sm/`, each with all others of the workspace that it may know. The wire
-/// (`rsm-ids`, `rsm-mad`) is open to all.
+/// The packages under `sm/`, each with all other packages of the workspace that it may use. The
+/// wire packages (`rsm-ids`, `rsm-mad`) are open to all.
 const WALLS: &[(&str, &[&str])] = &[
     ("rsm-model", &["rsm-routing", "rsm-gdr"]),
     ("rsm-store", &["rsm-model", "rsm-proto"]),
@@ -103,8 +104,8 @@ fn graphs() -> BTreeMap<String, ModuleGraph> {
     targets.map(graph).collect()
 }
 
-/// Crates whose modules still hold one cycle, with its number of modules, which may only fall, and
-/// what takes it apart.
+/// The crates whose modules still have one cycle, with its number of modules, which may only fall,
+/// and the way to resolve it.
 const TANGLED: &[(&str, usize, &str)] = &[(
     "rsm-core",
     9,

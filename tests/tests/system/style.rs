@@ -1,5 +1,5 @@
-//! What a machine can check of how the code reads. Each list of exceptions may only get shorter, and
-//! each number in it only smaller.
+//! Checks of how the code reads, as far as a machine can make them. Each list of exceptions may
+//! only get shorter, and each number in it only smaller.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,8 +12,8 @@ use rsm_tests::structure::{Sizes, Source, Workspace};
 /// Functions of more than 80 lines: (function, lines).
 const LONG_FUNCTIONS: &[(&str, usize)] = &[];
 
-/// Structs of more than 25 fields: (struct, fields, why they stay). Wire formats, counters and parsed
-/// options have as many as they have.
+/// Structs of more than 25 fields: (struct, fields, why they stay). Wire formats, counters and
+/// parsed options may have that many.
 const WIDE_STRUCTS: &[(&str, usize, &str)] = &[
     ("PortInfo", 35, "wire format"),
     ("SimConfig", 30, "parsed options"),
@@ -45,22 +45,16 @@ const SPREAD_TYPES: &[(&str, usize)] = &[
 /// Words that leave the noun of a doc comment to its neighbour.
 const OPENERS: &[&str] = &["By", "Its", "It", "The same", "Those", "What", "Of", "None"];
 
-/// Doc comments that begin with one of [`OPENERS`], by the first two folders of their file.
+/// The number of doc comments that begin with one of [`OPENERS`], by the first two folders of their
+/// file.
 const NOUNLESS: &[(&str, usize)] = &[
-    ("api/src", 61),
+    ("api/src", 3),
     ("api/tests", 4),
-    ("mad/sim", 33),
-    ("mad/src", 30),
-    ("mad/tests", 3),
     ("routing/benches", 1),
     ("routing/gdr", 61),
-    ("routing/src", 304),
     ("routing/tests", 9),
     ("sm/config", 5),
     ("tests/benches", 8),
-    ("tests/src", 67),
-    ("tests/tests", 30),
-    ("web/src", 13),
 ];
 
 /// The sizes of all crates of the workspace. Parsing them takes seconds.
@@ -72,7 +66,7 @@ static SIZES: LazyLock<Vec<Sizes>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Complains about `name` with `size`, unless `known` allows as much.
+/// Adds a complaint about `name` with `size`, unless `known` permits that size.
 fn weigh(complaints: &mut String, known: Option<usize>, name: &str, size: usize, unit: &str) {
     if known.is_none_or(|most| size > most) {
         let most = known.map_or("none are listed".to_owned(), |most| {
@@ -142,7 +136,7 @@ fn doc_comments_begin_with_their_noun() {
     );
 }
 
-/// The Rust files of the repository, without what a build has put there.
+/// The Rust files of the repository, except those that a build has put there.
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -159,7 +153,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// How many doc comments of `text` begin with one of [`OPENERS`].
+/// The number of doc comments in `text` that begin with one of [`OPENERS`].
 fn nounless(text: &str) -> usize {
     let is_doc = |line: &str| line.starts_with("///") || line.starts_with("//!");
     let mut before = "";

@@ -1,31 +1,33 @@
-//! Use and errors of the links of a [`Graph`](super::Graph), from performance counters.
+//! The use and errors of the links of a [`Graph`](super::Graph), from performance counters.
 
 use rsm_api::CountersQueries;
 use serde::Serialize;
 
 use super::Drawn;
 
-/// Use and errors of links between switches, a value for each link of the graph of the same
-/// generation, in its order: of several cables between two switches, that of the worst one.
+/// The use and errors of links between switches: a value for each link of the graph of the same
+/// generation, in its order. For several cables between two switches, it is the worst cable's
+/// value.
 #[derive(Debug, Default, Serialize, PartialEq)]
 pub(crate) struct Load {
     /// The generation of the graph.
     generation: u64,
     /// Whether counters are read.
     collecting: bool,
-    /// Ports with a reading that is not stale.
+    /// The number of ports with a reading that is not stale.
     ports: u64,
-    /// Use of the rate of the link by its busier direction, in thousandths; -1 where it is not known.
+    /// The busier direction as a share of the link's rate, in thousandths; -1 if unknown.
     #[serde(rename = "use")]
     used: Vec<i32>,
-    /// The share of time in which data waited without being sent, in thousandths; -1 as above.
+    /// The share of time in which data waited without being sent, in thousandths; -1 if unknown.
     wait: Vec<i32>,
-    /// Errors in an hour, rounded up.
+    /// The errors per hour, rounded up.
     errors: Vec<u32>,
 }
 
 impl Load {
-    /// The load of the links of `drawn` now. Takes some tenths of a second on the largest fabrics.
+    /// Computes the load of the links of `drawn` at present. Takes some tenths of a second on the
+    /// largest fabrics.
     pub(crate) fn of(drawn: &Drawn, counters: &dyn CountersQueries) -> Load {
         let mut load = Load {
             generation: drawn.generation,

@@ -1,5 +1,5 @@
-//! The fabric as the page draws it: switches with their places, links between two switches as one,
-//! hosts counted per switch.
+//! The fabric as the page draws it: switches with their positions, all links between two switches
+//! as one, and the number of hosts of each switch.
 
 mod load;
 mod read;
@@ -18,80 +18,81 @@ pub(crate) use self::load::Load;
 use crate::limits::GRAPH_AGE;
 use crate::reply;
 
-/// A fabric to be drawn. Columns of one table have one length; indices are those of `guid`.
+/// A fabric to be drawn. The columns of one table have one length; indices of switches are those of
+/// `guid`.
 #[derive(Debug, Default, Serialize, PartialEq)]
 pub struct Graph {
     /// The generation of the snapshot.
     pub generation: u64,
-    /// Tiers of switches.
+    /// The number of tiers of switches.
     pub tiers: u32,
-    /// Width of the drawing, in cells.
+    /// The width of the drawing, in cells.
     pub width: f64,
-    /// Height of the drawing, in cells.
+    /// The height of the drawing, in cells.
     pub height: f64,
-    /// The switches, those that are gone where they were.
+    /// The switches, including those that have gone, at their former positions.
     pub switches: Switches,
-    /// Rectangles of switches of one tier and pod: tier, pod or -1, switches, left and upper edge,
-    /// width, height, pitch, and the distance of two lines.
+    /// The rectangles of the switches of one tier and pod: tier, pod or -1, number of switches,
+    /// left and upper edge, width, height, pitch, and the distance of two lines.
     pub groups: Vec<[f64; 9]>,
-    /// Links between switches, five numbers each: index of one end, of the other, how many links
-    /// join the two, how many of them are not as they should be, and their worst [`LinkKind`].
+    /// The links between switches, five numbers each: the indices of both ends, the number of links
+    /// between the two, the number of them that are not in order, and their worst [`LinkKind`].
     pub links: Vec<u32>,
-    /// Ends of expected cables that are not there, between two switches that are: index of the
-    /// switch, port.
+    /// The ends of expected cables that are missing between two present switches: the index of the
+    /// switch, and the port.
     pub missing: Vec<(u32, u32)>,
-    /// Links by state: active, and not.
+    /// The number of Active links.
     pub links_active: u64,
-    /// See `links_active`.
+    /// The number of links that are not Active.
     pub links_not_active: u64,
-    /// Ports of links between switches, each with the place in `links` of the links that it is an end
-    /// of.
+    /// The ports of links between switches, each with the index in `links` of the links to which it
+    /// belongs.
     #[serde(skip)]
     pub(crate) places: Vec<(PortId, u32)>,
 }
 
-/// The switches of a [`Graph`], by tier and from the left.
+/// The switches of a [`Graph`], by tier and from left to right.
 #[derive(Debug, Default, Serialize, PartialEq)]
 pub struct Switches {
-    /// GUIDs, `0x` and 16 hexadecimal digits.
+    /// The GUIDs, as `0x` and 16 hexadecimal digits.
     pub guid: Vec<String>,
-    /// NodeDescriptions.
+    /// The NodeDescriptions.
     pub name: Vec<String>,
-    /// LIDs; 0 for none.
+    /// The LIDs; 0 for none.
     pub lid: Vec<u32>,
-    /// Index of the group.
+    /// The index of each switch's group.
     pub group: Vec<u32>,
-    /// Centre, in cells, two decimals.
+    /// The horizontal centre, in cells, with two decimals.
     pub x: Vec<f64>,
-    /// See `x`.
+    /// The vertical centre, in cells, with two decimals.
     pub y: Vec<f64>,
-    /// Links to hosts.
+    /// The number of links to hosts.
     pub hosts: Vec<u32>,
-    /// Links to hosts that are not as they should be.
+    /// The number of links to hosts that are not in order.
     pub hosts_bad: Vec<u32>,
-    /// The sum of 1 where the switch does not answer, 2 where it is drained, 4 where it is unhealthy
-    /// and routes avoid it, 8 where it is gone.
+    /// The sum of 1 if the switch does not answer, 2 if it is drained, 4 if it is unhealthy and
+    /// routes avoid it, and 8 if it has gone.
     pub flags: Vec<u8>,
 }
 
 /// The kind of a link, the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkKind {
-    /// Active, and not slow.
+    /// The link is Active, and not slow.
     Good = 0,
-    /// It, or a switch at an end of it, is drained; active or not.
+    /// The link, or a switch at its end, is drained, whether Active or not.
     Drained = 1,
-    /// It carries less than it should, as the finding `link-slow` has it.
+    /// The link carries less than it should, as in the finding `link-slow`.
     Slow = 2,
-    /// It came and went, or it is unhealthy; routes avoid it.
+    /// The link has flapped, or it is unhealthy; routes avoid it.
     Avoided = 3,
-    /// Not active.
+    /// The link is not Active.
     Inactive = 4,
-    /// It was there, and it or a switch at an end of it is gone.
+    /// The link was present, and it or a switch at its end has gone.
     Gone = 5,
 }
 
-/// Why there is no graph.
+/// The reason why there is no graph.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum GraphError {
     #[error("the fabric cannot be drawn: {0}")]
@@ -107,23 +108,23 @@ pub(crate) struct Drawn {
     pub(crate) json: Bytes,
     pub(crate) links_active: u64,
     pub(crate) links_not_active: u64,
-    /// As in [`Graph`].
+    /// The ports of links, as in [`Graph`].
     places: Vec<(PortId, u32)>,
-    /// The same by port, once load is asked for.
+    /// The index of each port's links, computed when load is first requested.
     place_of: OnceLock<HashMap<PortId, u32>>,
-    /// How many links there are in [`Graph::links`].
+    /// The number of links in [`Graph::links`].
     pub(crate) bundles: usize,
 }
 
 impl Drawn {
-    /// The place in [`Graph::links`] of the links that each port is an end of.
+    /// For each port, the index in [`Graph::links`] of the links to which it belongs.
     pub(crate) fn place_of(&self) -> &HashMap<PortId, u32> {
         let made = || self.places.iter().copied().collect();
         self.place_of.get_or_init(made)
     }
 }
 
-/// The last graph, drawn anew when the subnet has changed; by one request at a time.
+/// The last graph, which is drawn again when the subnet has changed, by one request at a time.
 pub(crate) struct GraphCache {
     subnet: Arc<dyn Subnet>,
     last: Mutex<Option<Arc<Drawn>>>,
@@ -137,7 +138,7 @@ impl GraphCache {
         }
     }
 
-    /// Whether nothing is being drawn.
+    /// Whether no graph is being drawn.
     pub(crate) fn is_idle(&self) -> bool {
         self.last.try_lock().is_ok()
     }

@@ -1,7 +1,7 @@
-//! How reading went, under the names and labels of `infiniband_exporter`: its collectors are the
-//! discovery of the fabric (`ibnetdiscover`), and the counters of switches and of HCAs.
+//! Metrics about the readings, under the names and labels of `infiniband_exporter`. Its collectors
+//! are the discovery of the fabric (`ibnetdiscover`), and the counters of switches and of HCAs.
 //!
-//! rsm reads all the time, and not for a scrape: durations are those of the last readings.
+//! rsm reads continuously and not for a scrape: the durations are those of the last readings.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ struct Collector {
     timeout: &'static str,
 }
 
-/// The collectors' own families: duration, errors and time-outs.
+/// Writes the collectors' own families: duration, errors and timeouts.
 pub(super) fn collectors(
     text: &mut Text,
     subnet: &dyn Subnet,
@@ -69,7 +69,7 @@ pub(super) fn collectors(
     }
 }
 
-/// One collector.
+/// The metrics of one collector.
 struct Row {
     name: &'static str,
     took: Option<Duration>,
@@ -77,7 +77,7 @@ struct Row {
     timeouts: u64,
 }
 
-/// The sweep of the last convergence.
+/// The metrics of the sweep in the last convergence.
 fn discovery(subnet: &dyn Subnet) -> Row {
     let last = subnet.convergences(1).items.pop();
     let took = last.as_ref().and_then(|last| last.timing_ms.as_ref());
@@ -92,8 +92,8 @@ fn discovery(subnet: &dyn Subnet) -> Row {
     }
 }
 
-/// The agents of each kind: the longest of the last readings, and agents that cannot be read or do
-/// not answer at the time.
+/// The metrics of the agents of each kind: the longest of the last readings, and the number of
+/// agents that cannot be read or do not answer at present.
 fn counted(counters: &dyn CountersQueries) -> [Row; 2] {
     let mut rows = OF_DEVICES.map(|collector| Row {
         name: collector.name,
@@ -110,12 +110,12 @@ fn counted(counters: &dyn CountersQueries) -> [Row; 2] {
     rows
 }
 
-/// The place of an agent's collector.
+/// The index of an agent's collector.
 fn kind(agent: &AgentState) -> usize {
     usize::from(!agent.is_switch)
 }
 
-/// The agents of a part of the nodes.
+/// Writes the metrics of the agents in a shard of the nodes.
 pub(super) fn devices(text: &mut Text, counters: &dyn CountersQueries, shard: Shard) {
     let mut agents: [Vec<AgentState>; 2] = Default::default();
     counters.each_agent(&mut |agent| {
@@ -148,5 +148,5 @@ pub(super) fn devices(text: &mut Text, counters: &dyn CountersQueries, shard: Sh
     }
 }
 
-/// The value of a family for an agent; `None` where it has none.
+/// A function for the value of a family for an agent; `None` if the agent has none.
 type Value = fn(&AgentState) -> Option<f64>;

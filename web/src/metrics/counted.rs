@@ -1,4 +1,4 @@
-//! Convergences, counted as they end.
+//! Counts convergences as they end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +12,15 @@ use tokio::sync::watch;
 use super::text::Text;
 use crate::limits::MAX_CONVERGENCES;
 
-/// Upper bounds of the buckets of stages, in seconds: from a single cable's change to the cold start
-/// of a large fabric.
+/// The upper bounds of the buckets of stages, in seconds: from the change of a single cable to the
+/// cold start of a large fabric.
 const BOUNDS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0,
 ];
 
-/// The classes of causes: the beginning of a cause, and its class. A cause that begins otherwise is
-/// a port that was read and had changed, or one of later versions: `other`.
+/// The classes of causes: the beginning of a cause, and its class. The class of a cause with
+/// another beginning is `other`: a port that was read and had changed, or a cause of a later
+/// version.
 const CAUSES: [(&str, &str); 16] = [
     ("start", "start"),
     ("trap ", "trap"),
@@ -59,29 +60,29 @@ impl Durations {
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// The sequence number of the last one counted.
+    /// The sequence number of the last convergence counted.
     last: u64,
     by_cause: BTreeMap<&'static str, u64>,
     incomplete: u64,
     stages: BTreeMap<&'static str, Durations>,
-    /// Steps computed for the whole subnet, by step.
+    /// The number of steps computed for the whole subnet, by step.
     whole: BTreeMap<String, u64>,
     ports_activated: u64,
     lft_blocks: u64,
     mft_blocks: u64,
 }
 
-/// Steps that may be counted as whole: rsm knows fewer, and a bound costs nothing.
+/// The maximum number of steps that are counted as whole: rsm has fewer, and a bound costs nothing.
 const MAX_STEPS: usize = 64;
 
-/// Convergences since the start.
+/// The convergences since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     counts: Mutex<Counts>,
 }
 
 impl Counted {
-    /// Counts the convergences of `subnet`, those before included as far as it keeps them, until
+    /// Counts the convergences of `subnet`, including earlier ones as far as it keeps them, until
     /// `stopping`.
     pub(crate) fn start(
         subnet: &Arc<dyn Subnet>,
@@ -105,7 +106,7 @@ impl Counted {
         counted
     }
 
-    /// Counts those that are new.
+    /// Counts the convergences that are new.
     fn take(&self, convergences: &[v1::Convergence]) {
         let mut counts = self.counts.lock();
         for convergence in convergences {
@@ -168,7 +169,7 @@ impl Counted {
     }
 }
 
-/// Waits for the end of a convergence, or for events that were lost. Returns whether more may come.
+/// Waits for the end of a convergence, or for lost events. Returns whether more may come.
 async fn next(events: &mut tokio::sync::broadcast::Receiver<Arc<v1::Event>>) -> bool {
     loop {
         match events.recv().await {
@@ -204,7 +205,7 @@ impl Counts {
             }
         }
         for whole in &convergence.whole {
-            // `step: reason`; only the step is one of few.
+            // The text is `step: reason`; only the step has a limited number of values.
             let step = whole
                 .split_once(':')
                 .map_or(whole.as_str(), |(step, _)| step);
@@ -215,7 +216,7 @@ impl Counts {
     }
 }
 
-/// The class of a cause, by the first of several.
+/// The class of a cause, taken from the first of several.
 fn class(cause: &str) -> &'static str {
     let known = CAUSES.iter().find(|(start, _)| cause.starts_with(start));
     known.map_or("other", |&(_, class)| class)

@@ -1,8 +1,8 @@
 //! Performance counters: sums over the fabric, and the counters of ports under the names and labels
 //! of `infiniband_exporter`.
 //!
-//! Only readings that are not stale are here. A sum over ports that come and go is no counter, so
-//! sums are gauges, of rates.
+//! Stale readings are left out. A sum over ports that come and go is not a counter, so sums are
+//! gauges of rates.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +17,14 @@ use crate::limits::MAX_ERROR_PORTS;
 /// The unit of PortXmitData and PortRcvData, in bytes (IBA 16.1.3.5).
 const WORD: u64 = 4;
 
-/// A counter as `infiniband_exporter` names it.
+/// A counter with its name in `infiniband_exporter`.
 struct Named {
-    /// The specification's name.
+    /// The name in the specification.
     counter: &'static str,
     of_switch: &'static str,
     of_hca: &'static str,
     help: &'static str,
-    /// Whether it counts errors.
+    /// Whether the counter counts errors.
     is_error: bool,
 }
 
@@ -99,12 +99,12 @@ named! {
         "Symbols that forward error correction has mended";
 }
 
-/// The families of the counters, in the order of [`NAMED`], for switches and others: samples by port
-/// GUID, as `ibnetdiscover` gives it, and port.
+/// The families of the counters, in the order of [`NAMED`], for switches and for other nodes.
+/// Samples are keyed by port GUID, as `ibnetdiscover` gives it, and port.
 #[derive(Default)]
 struct Families([BTreeMap<usize, Vec<Sample>>; 2]);
 
-/// The value of a counter.
+/// The value of a counter at a port.
 type Sample = (Guid, PortNum, u64);
 
 impl Families {
@@ -145,13 +145,13 @@ struct Sums {
     ports: u64,
     xmit: f64,
     rcv: f64,
-    /// Ports whose data waits more than a tenth of the time.
+    /// The number of ports at which data waits for more than a tenth of the time.
     congested: u64,
     errors: BTreeMap<&'static str, f64>,
     with_errors: u64,
 }
 
-/// The share of time from which on a port counts as congested.
+/// The share of time above which a port counts as congested.
 const CONGESTED: f64 = 0.1;
 
 impl Sums {
@@ -169,9 +169,9 @@ impl Sums {
 
 const KINDS: [&str; 2] = ["switch", "hca"];
 
-/// Whether counters are read, and sums over the fabric; with `has_errors` also the error counters of
-/// ports that are not zero. Beyond [`MAX_ERROR_PORTS`] only ports that count errors at the time are
-/// here.
+/// Writes whether counters are read, and sums over the fabric; with `has_errors` also the nonzero
+/// error counters of ports. Beyond [`MAX_ERROR_PORTS`], only ports that are counting errors at the
+/// time are included.
 pub(super) fn sums(text: &mut Text, counters: &dyn CountersQueries, has_errors: bool) {
     collection(text, &counters.state());
     let mut sums = [Sums::default(), Sums::default()];
@@ -188,7 +188,7 @@ pub(super) fn sums(text: &mut Text, counters: &dyn CountersQueries, has_errors: 
     }
 }
 
-/// The error counters that are not zero.
+/// The nonzero error counters.
 #[derive(Default)]
 struct Errors {
     families: Families,
@@ -305,7 +305,7 @@ fn collection(text: &mut Text, state: &CountersState) {
     .sample(&[], state.behind.as_secs_f64());
 }
 
-/// All counters of each port of a part of the nodes.
+/// Writes all counters of each port in a shard of the nodes.
 pub(super) fn ports(text: &mut Text, counters: &dyn CountersQueries, shard: Shard) {
     let mut families = Families::default();
     counters.each_port(&mut |port| {

@@ -1,10 +1,10 @@
-//! Coverage and ages of the inventories of GPU hosts.
+//! Metrics about the coverage and the ages of the inventories of GPU hosts.
 
 use rsm_api::Gpus;
 
 use super::text::Text;
 
-/// Hosts by their inventories, and the ages of these.
+/// Writes the number of hosts by inventory, and the ages of inventories.
 pub(super) fn write(text: &mut Text, gpus: &dyn Gpus) {
     let status = rsm_api::gpu_status(gpus);
     let mut family = text.gauge(

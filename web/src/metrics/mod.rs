@@ -1,8 +1,9 @@
 //! Metrics in the text format of Prometheus (version 0.0.4).
 //!
-//! `/metrics` has rsm's own and the fabric's, a line or a few for each kind. With `detail=ports` it
-//! also has lines for every port, under the names and labels of `infiniband_exporter`; `shard=1/4`
-//! gives the first of four parts of the nodes, so that several scrapes share a large fabric.
+//! `/metrics` has rsm's own metrics and those of the fabric, with one or a few lines for each kind.
+//! With `detail=ports` it also has lines for every port, under the names and labels of
+//! `infiniband_exporter`; `shard=1/4` gives the first of four shards of the nodes, so that several
+//! scrapes share a large fabric.
 
 mod collectors;
 mod counted;
@@ -22,7 +23,7 @@ pub(crate) use self::own::links;
 use self::text::Text;
 use crate::limits::MAX_SHARDS;
 
-/// The parts that metrics come from.
+/// The parts of rsm from which metrics come.
 pub(crate) struct Exporter {
     subnet: Arc<dyn Subnet>,
     sa: Option<Arc<dyn SaQueries>>,
@@ -31,20 +32,20 @@ pub(crate) struct Exporter {
     counted: Arc<Counted>,
 }
 
-/// A part of the nodes, by their GUIDs.
+/// A part of the nodes, selected by their GUIDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Shard {
-    /// The part, from 0.
+    /// The index of the shard, from 0.
     index: u64,
-    /// How many parts there are.
+    /// The number of shards.
     of: u64,
 }
 
 impl Shard {
-    /// All nodes.
+    /// The only shard, with all nodes.
     pub(crate) const ALL: Shard = Shard { index: 0, of: 1 };
 
-    /// Parses `2/4`, the second of four.
+    /// Parses `2/4`, which means the second of four.
     pub(crate) fn parse(text: &str) -> Option<Shard> {
         let (number, of) = text.split_once('/')?;
         let (number, of): (u64, u64) = (number.parse().ok()?, of.parse().ok()?);
@@ -55,14 +56,14 @@ impl Shard {
         })
     }
 
-    /// Whether it is the first part.
+    /// Whether this is the first shard.
     pub(crate) fn is_first(self) -> bool {
         self.index == 0
     }
 
-    /// Whether the node is in this part.
+    /// Whether the node belongs to this shard.
     fn has(self, node: Guid) -> bool {
-        // GUIDs of one maker count up in steps: a multiplication spreads them (Knuth, 6.4).
+        // GUIDs of one vendor ascend in steps: a multiplication spreads them (Knuth, 6.4).
         node.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) % self.of == self.index
     }
 }
@@ -78,7 +79,7 @@ impl Exporter {
         }
     }
 
-    /// rsm's own families, but for those of links.
+    /// rsm's own families, except those of links.
     pub(crate) fn own(&self) -> String {
         let mut text = Text::new();
         own::write(&mut text, self.subnet.as_ref());
@@ -92,7 +93,8 @@ impl Exporter {
         text.finish()
     }
 
-    /// Families of the whole fabric, of one walk over its ports where `with_ports` is not set.
+    /// The families of the whole fabric, computed in one pass over its ports if `with_ports` is not
+    /// set.
     pub(crate) fn sums(&self, with_ports: bool) -> String {
         let mut text = Text::new();
         ports::switches(&mut text, self.subnet.as_ref());
@@ -104,7 +106,7 @@ impl Exporter {
         text.finish()
     }
 
-    /// Families of the ports of a part of the nodes. Takes some tenths of a second on a large
+    /// The families of the ports in a shard of the nodes. Takes some tenths of a second on a large
     /// fabric.
     pub(crate) fn ports(&self, shard: Shard) -> String {
         let mut text = Text::new();

@@ -7,11 +7,11 @@ use rsm_api::{Label as _, Subnet, v1};
 
 use super::text::Text;
 
-/// Exponents of the bounds of SA latencies: from 2^10 ns, a microsecond, to 2^32 ns, four seconds.
-/// The histogram of the SA has bounds at all of them.
+/// The exponents of the bounds of SA latencies: from 2^10 ns, a microsecond, to 2^32 ns, four
+/// seconds. The SA's histogram has bounds at all of them.
 const LATENCIES: std::ops::RangeInclusive<u32> = 10..=32;
 
-/// Role, proof, counts of nodes and of MADs, findings.
+/// Writes role, proof, counts of nodes and of MADs, and findings.
 pub(super) fn write(text: &mut Text, subnet: &dyn Subnet) {
     let status = subnet.status();
     state(text, &status);
@@ -165,7 +165,7 @@ fn mads(text: &mut Text, status: &v1::SubnetStatus) {
     .sample(&[], smps.timeouts);
 }
 
-/// Every kind of finding has two lines at most; rsm has some sixty kinds.
+/// Writes at most two lines for every kind of finding; rsm has some sixty kinds.
 fn findings(text: &mut Text, subnet: &dyn Subnet) {
     let findings = subnet.findings(None, usize::MAX, &FindingFilter::default());
     let mut counts: BTreeMap<(String, &str), u64> = BTreeMap::new();
@@ -210,7 +210,7 @@ fn avoided(text: &mut Text, avoided: &v1::AvoidedParts) {
     }
 }
 
-/// Links by state.
+/// Writes the number of links by state.
 pub(crate) fn links(active: u64, not_active: u64) -> String {
     let mut text = Text::new();
     let mut family = text.gauge("rsm_links", "Links by whether they are active.");
@@ -219,7 +219,7 @@ pub(crate) fn links(active: u64, not_active: u64) -> String {
     text.finish()
 }
 
-/// Requests of hosts, and how long answers take.
+/// Writes the number of hosts' requests, and the latency of answers.
 pub(super) fn sa(text: &mut Text, counters: &v1::SaCounters) {
     let mut family = text.counter(
         "rsm_sa_requests_total",
@@ -259,8 +259,8 @@ pub(super) fn sa(text: &mut Text, counters: &v1::SaCounters) {
     family.buckets(&[], &buckets, latencies.sum_ns as f64 / 1e9, count);
 }
 
-/// Counts up to powers of two, in seconds, and the count of all. The counters change while they are
-/// read: the count is that of the buckets, so that they agree.
+/// The cumulative counts up to powers of two, in seconds, and the total count. The counters change
+/// while they are read: the total is computed from the buckets, so that they agree.
 fn latency_buckets(latencies: &v1::Latencies) -> (Vec<(f64, u64)>, u64) {
     let buckets = LATENCIES
         .map(|exponent| {

@@ -1,5 +1,5 @@
-//! Switches and ports, under the names and labels of `infiniband_exporter`, so that its dashboards
-//! and rules work.
+//! Metrics of switches and ports, under the names and labels of `infiniband_exporter`, so that its
+//! dashboards and rules work.
 
 use rsm_api::link_rate::link_rate;
 use rsm_api::model::{LinkFilter, NodeFilter, NodeKind, PortId};
@@ -9,7 +9,7 @@ use rsm_ids::{Guid, PortNum};
 use super::Shard;
 use super::text::{Family, Text};
 
-/// Every switch, by name and LID.
+/// Writes every switch, by name and LID.
 pub(super) fn switches(text: &mut Text, subnet: &dyn Subnet) {
     let filter = NodeFilter {
         kind: Some(NodeKind::Switch),
@@ -28,7 +28,8 @@ fn info(family: &mut Family<'_>, label: &str, (guid, name, lid): (&str, &str, u3
     family.sample(&[("guid", guid), (label, name), ("lid", &lid)], 1);
 }
 
-/// A port as `ibnetdiscover` names it: a switch's by the node's GUID and LID, any other by its own.
+/// A port as `ibnetdiscover` names it: ports of switches by the node's GUID and LID, other ports by
+/// their own.
 struct Address {
     guid: String,
     lid: u32,
@@ -46,7 +47,7 @@ struct End<'a> {
     link: &'a v1::Link,
 }
 
-/// Links of nodes of a shard, an entry for each end there.
+/// The links of the nodes in a shard, with an entry for each of their ends there.
 #[derive(Default)]
 struct Ends<'a> {
     switches: Vec<End<'a>>,
@@ -72,7 +73,7 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// The end `near` of a link; `None` if it is not of the shard, or a node has just left.
+/// The end `near` of a link; `None` if it is not in the shard, or a node has just left.
 fn end<'a>(
     link: &'a v1::Link,
     near: &'a v1::LinkEnd,
@@ -112,7 +113,7 @@ fn address(end: &v1::LinkEnd, subnet: &dyn Subnet) -> Option<Address> {
     })
 }
 
-/// The rates and cables of each port, and the names of hosts.
+/// Writes the rates and cables of each port, and the names of hosts.
 pub(super) fn write(text: &mut Text, subnet: &dyn Subnet, shard: Shard) {
     let links = subnet.links(None, usize::MAX, &LinkFilter::default()).items;
     let links: Vec<v1::Link> = links.into_iter().map(|link| link.message).collect();
@@ -156,7 +157,7 @@ fn uplinks(family: &mut Family<'_>, label: &str, ends: &[End<'_>]) {
     }
 }
 
-/// A hundred and more ports may have no known rate; they have no line.
+/// Writes the rates of ports; a port whose rate is unknown has no line.
 fn rates(text: &mut Text, ends: &Ends<'_>) {
     let bytes = |end: &End<'_>| {
         let rate = link_rate(end.link.width(), end.link.speed())?;

@@ -8,14 +8,14 @@ pub(super) struct Text {
     text: String,
 }
 
-/// Samples of one family.
+/// Writes the samples of one family.
 #[derive(Debug)]
 pub(super) struct Family<'a> {
     text: &'a mut String,
     name: &'static str,
 }
 
-/// The text of a label: `\`, `"` and line feeds are escaped.
+/// The text of a label, with `\`, `"` and line feeds escaped.
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {
@@ -32,11 +32,11 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// The labels of a sample, by name.
+/// The labels of a sample: pairs of name and value.
 pub(super) type Labels<'a> = &'a [(&'a str, &'a str)];
 
 impl Text {
-    /// No families.
+    /// Creates a text without families.
     pub(super) fn new() -> Text {
         Text::default()
     }
@@ -57,7 +57,7 @@ impl Text {
     }
 
     fn family(&mut self, name: &'static str, kind: &str, help: &str) -> Family<'_> {
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         Family {
             text: &mut self.text,
@@ -65,19 +65,20 @@ impl Text {
         }
     }
 
-    /// The text.
+    /// Returns the text.
     pub(super) fn finish(self) -> String {
         self.text
     }
 }
 
 impl Family<'_> {
-    /// A sample.
+    /// Writes a sample.
     pub(super) fn sample(&mut self, labels: Labels<'_>, value: impl fmt::Display) {
         self.line("", labels, None, value);
     }
 
-    /// A histogram: counts of values up to each bound, ascending, then the sum and the count of all.
+    /// Writes a histogram: the number of values up to each bound, ascending, then the sum and the
+    /// number of all values.
     pub(super) fn buckets(
         &mut self,
         labels: Labels<'_>,

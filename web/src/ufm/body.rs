@@ -1,4 +1,4 @@
-//! The bodies of requests that change partitions.
+//! Parses the bodies of requests that change partitions.
 
 use rsm_api::model::{MemberName, Membership, PartitionSettings, WantedMember};
 use rsm_api::v1;
@@ -8,10 +8,10 @@ use serde::de::DeserializeOwned;
 
 use super::{Refused, bad};
 
-/// Longest name of a host, in bytes: that of a NodeDescription.
+/// The maximum length of a host's name, in bytes: that of a NodeDescription.
 const MAX_HOST_BYTES: usize = 64;
 
-/// The fields of all bodies; others are left alone, as UFM does.
+/// The fields of all bodies; others are ignored, as UFM does.
 #[derive(Deserialize)]
 struct Body {
     pkey: String,
@@ -20,7 +20,7 @@ struct Body {
     #[serde(default)]
     hosts_names: String,
     membership: Option<String>,
-    /// One for each GUID.
+    /// The memberships, one for each GUID.
     memberships: Option<Vec<String>>,
     #[serde(default)]
     index0: bool,
@@ -52,7 +52,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
     serde_json::from_slice(body).map_err(|error| bad(format!("the body: {error}")))
 }
 
-/// A P_Key in hexadecimal; the bit of full membership is left out.
+/// Parses a P_Key in hexadecimal; the bit of full membership is dropped.
 pub(super) fn p_key(text: &str) -> Result<u16, Refused> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -64,7 +64,7 @@ pub(super) fn p_key(text: &str) -> Result<u16, Refused> {
     })
 }
 
-/// A GUID of 16 hexadecimal digits, with or without 0x.
+/// Parses a GUID of 16 hexadecimal digits, with or without 0x.
 fn guid(text: &str) -> Result<Guid, Refused> {
     let digits = text.trim();
     let digits = digits
@@ -90,7 +90,7 @@ fn membership_of(text: &str) -> Result<Membership, Refused> {
     }
 }
 
-/// Text of a path or query without its `%` escapes (RFC 3986).
+/// The text of a path or query with its `%` escapes decoded (RFC 3986).
 pub(super) fn unescaped(text: &str) -> Result<String, Refused> {
     let wrong = || bad("the path or query: expected UTF-8, with two digits after each %");
     let mut bytes = Vec::with_capacity(text.len());
@@ -133,13 +133,13 @@ impl Body {
     }
 }
 
-/// P_Key, members and settings of a body.
+/// The P_Key, members and settings in a body.
 pub(super) fn membership(body: &[u8]) -> Result<(u16, Members, Settings), Refused> {
     let (key, members, settings, _) = parse::<Body>(body)?.parts()?;
     Ok((key, members, settings))
 }
 
-/// P_Key, members and settings of a body that names hosts.
+/// The P_Key, members and settings in a body that names hosts.
 pub(super) fn hosts(body: &[u8]) -> Result<(u16, Vec<WantedMember>, Settings), Refused> {
     let (key, members, settings, hosts) = parse::<Body>(body)?.parts()?;
     let membership = membership_of(members.membership.as_deref().unwrap_or("full"))?;
@@ -151,13 +151,13 @@ pub(super) fn hosts(body: &[u8]) -> Result<(u16, Vec<WantedMember>, Settings), R
     Ok((key, wanted.collect(), settings))
 }
 
-/// P_Key and quality of service of a body.
+/// The P_Key and quality of service in a body.
 pub(super) fn qos(body: &[u8]) -> Result<(u16, Settings), Refused> {
     let (key, _, settings, _) = parse::<Body>(body)?.parts()?;
     Ok((key, settings))
 }
 
-/// The hosts on a list with commas.
+/// The hosts in a comma-separated list.
 pub(super) fn host_names(list: &str) -> Result<Vec<MemberName>, Refused> {
     let names = list
         .split(',')
@@ -179,7 +179,7 @@ pub(super) fn host_names(list: &str) -> Result<Vec<MemberName>, Refused> {
 }
 
 impl Members {
-    /// The members on a list with commas.
+    /// The members in a comma-separated list.
     pub(super) fn of_list(list: &str) -> Members {
         let guids = list.split(',').filter(|guid| !guid.trim().is_empty());
         Members {
@@ -190,10 +190,10 @@ impl Members {
         }
     }
 
-    /// The members that are to be there.
+    /// The requested members.
     pub(super) fn wanted(&self) -> Result<Vec<WantedMember>, Refused> {
         let common = self.membership.as_deref().unwrap_or("full");
-        // Also without a member.
+        // The common membership is checked even without members.
         membership_of(common)?;
         let each = self.memberships.as_deref();
         if each.is_some_and(|each| each.len() != self.guids.len()) {
@@ -231,7 +231,7 @@ impl Settings {
         self.over(plain)
     }
 
-    /// The settings of a partition with those of the request.
+    /// The settings of a partition, changed by those of the request.
     pub(super) fn of_existing(&self, known: &v1::Partition) -> Result<PartitionSettings, Refused> {
         let known = PartitionSettings {
             name: known.name.clone(),

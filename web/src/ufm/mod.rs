@@ -34,46 +34,46 @@ const PREFIXES: [&str; 3] = ["/ufmRestV3", "/ufmRestV2", "/ufmRest"];
 /// The settings of the interface.
 #[derive(Debug, Clone)]
 pub struct UfmSettings {
-    /// Decides on requests.
+    /// The gate that decides on requests.
     pub gate: Arc<Gate>,
-    /// Whether a partition stays when its last member leaves it.
+    /// Whether a partition stays when its last member leaves.
     pub keeps_empty: bool,
-    /// How the subnet manager is configured.
+    /// The configuration of the subnet manager.
     pub conf: SmConf,
 }
 
-/// How the subnet manager is configured, as far as clients look at it. Keys themselves are not
-/// shown: clients look whether they are the usual ones.
+/// The configuration of the subnet manager, as far as clients check it. Keys themselves are not
+/// shown: clients check whether they are the default ones.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SmConf {
-    /// Upper half of every GID.
+    /// The upper half of every GID.
     pub subnet_prefix: u64,
     /// Whether ports have an M_Key.
     pub has_m_key: bool,
-    /// Whether each port has another M_Key.
+    /// Whether each port has a different M_Key.
     pub m_key_per_port: bool,
-    /// Whether the SM_Key is another than 1.
+    /// Whether the SM_Key differs from 1.
     pub has_own_sm_key: bool,
     /// Whether the SA has a key; otherwise it trusts no request.
     pub has_own_sa_key: bool,
 }
 
-/// The interface beside the parts of the subnet manager.
+/// The interface, with the parts of the subnet manager that it uses.
 pub(crate) struct Ufm {
     settings: UfmSettings,
     subnet: Arc<dyn Subnet>,
     control: Arc<dyn Control>,
     actions: Option<Arc<dyn ActionLog>>,
-    /// Places for answers about all ports or members.
+    /// The permits for answers about all ports or members.
     lists: Arc<Semaphore>,
 }
 
-/// Whether a path is one of the interface.
+/// Whether a path belongs to the interface.
 pub(crate) fn is_path(path: &str) -> bool {
     below(path).is_some()
 }
 
-/// The part of a path behind the prefix.
+/// The part of a path after the prefix; `None` for other paths.
 fn below(path: &str) -> Option<&str> {
     let mut rests = PREFIXES
         .iter()
@@ -81,11 +81,11 @@ fn below(path: &str) -> Option<&str> {
     rests.find(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A refusal with its status of HTTP.
+/// A refusal with its HTTP status.
 type Refused = (StatusCode, String);
 
-/// The ports that a change cut off, in a few words for the logs: the interface has no field for
-/// them, and no answer to the question whether they may be.
+/// The ports that a change cut off, in a few words for the logs. The interface has no field for
+/// them, and its clients cannot confirm that they may be cut off.
 type CutOff = String;
 
 fn bad(text: impl Into<String>) -> Refused {
@@ -167,7 +167,7 @@ impl Ufm {
         }
     }
 
-    /// An answer that looks at all ports or members, on a thread that may compute.
+    /// An answer that examines all ports or members, on a thread for blocking work.
     async fn list(
         &self,
         make: impl FnOnce() -> Result<serde_json::Value, Refused> + Send + 'static,
@@ -282,8 +282,8 @@ impl Ufm {
         }
     }
 
-    /// Removes members. That none of them is there is no failure: with its last member a partition
-    /// goes, and clients repeat requests.
+    /// Removes members. It is no failure if none of them exists: a partition is deleted with its
+    /// last member, and clients repeat requests.
     async fn remove(
         &self,
         caller: &Caller,
@@ -366,7 +366,7 @@ fn status_of(error: &ControlError) -> StatusCode {
     }
 }
 
-/// The refusal of the gate.
+/// The answer for a refusal by the gate.
 fn refusal(status: &Status) -> Reply {
     if status.code() != Code::Unauthenticated {
         return reply::refusal(status);

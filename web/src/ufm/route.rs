@@ -1,4 +1,4 @@
-//! The routes, from method, path and query.
+//! Parses the route from method, path and query.
 
 use axum::http::{Method, StatusCode};
 use rsm_api::access::Need;
@@ -9,36 +9,36 @@ use super::{Refused, bad};
 /// A request to the interface.
 #[derive(Debug, PartialEq)]
 pub(super) enum Route {
-    /// It reads.
+    /// A request that reads.
     Read(Reading),
-    /// It changes partitions.
+    /// A request that changes partitions.
     Change(Change),
 }
 
 /// A request that reads.
 #[derive(Debug, PartialEq)]
 pub(super) enum Reading {
-    /// The version.
+    /// The version of UFM.
     Version,
     /// The configuration of the subnet manager.
     Conf,
-    /// Ports.
+    /// The ports.
     Ports(PortFilter),
     /// All partitions, or one.
     Pkeys {
-        /// Its P_Key.
+        /// The P_Key of the one partition; `None` for all.
         of: Option<u16>,
         /// The parts of the answer.
         shown: Shown,
     },
 }
 
-/// The ports of an answer.
+/// The ports that an answer includes.
 #[derive(Debug, PartialEq, Eq, Clone, Copy, Default)]
 pub(super) struct PortFilter {
-    /// Of this kind of system only.
+    /// Only ports of this kind of system.
     pub(super) system: Option<System>,
-    /// Active ones only.
+    /// Whether only Active ports are included.
     pub(super) active: bool,
 }
 
@@ -56,37 +56,37 @@ pub(super) enum System {
 /// The parts of an answer about partitions.
 #[derive(Debug, PartialEq, Eq, Clone, Copy, Default)]
 pub(super) struct Shown {
-    /// Members.
+    /// Whether members are shown.
     pub(super) guids: bool,
-    /// Quality of service.
+    /// Whether quality of service is shown.
     pub(super) qos: bool,
 }
 
-/// A request that changes partitions. The rest of it is in the body, if not here.
+/// A request that changes partitions. Values that are not here are in the body.
 #[derive(Debug, PartialEq)]
 pub(super) enum Change {
-    /// Add members, to a new partition if there is none.
+    /// Adds members, and creates the partition if it does not exist.
     Add,
-    /// The same, with exactly these members.
+    /// Makes these the members and no others, and creates the partition if it does not exist.
     Replace,
-    /// Make a partition without members.
+    /// Creates a partition without members.
     AddEmpty,
-    /// Add the ports of hosts.
+    /// Adds the ports of hosts.
     AddHosts,
-    /// Remove members.
+    /// Removes members.
     RemoveGuids,
-    /// Remove the members on a list of GUIDs.
+    /// Removes the members in a list of GUIDs.
     RemoveGuidsOf(u16, String),
-    /// Remove the ports of the hosts on a list.
+    /// Removes the ports of the hosts in a list.
     RemoveHostsOf(u16, String),
-    /// Remove a partition.
+    /// Deletes a partition.
     Delete(u16),
-    /// Set the quality of service.
+    /// Sets the quality of service.
     Qos,
 }
 
 impl Route {
-    /// The route of a request; `path` is behind the prefix.
+    /// Parses the route of a request; `path` is the part after the prefix.
     pub(super) fn of(method: &Method, path: &str, query: &str) -> Result<Route, Refused> {
         let path = path.trim_matches('/');
         let parts: Vec<&str> = path.split('/').collect();
@@ -127,7 +127,7 @@ impl Route {
         Ok(route)
     }
 
-    /// The right that it needs.
+    /// The right that the route needs.
     pub(super) fn need(&self) -> Need {
         match self {
             Route::Read(Reading::Pkeys { .. } | Reading::Version) => Need::SeePartitions,
@@ -137,7 +137,7 @@ impl Route {
     }
 }
 
-/// The pairs of a query; parameters that rsm does not know change nothing.
+/// The name and value pairs of a query; parameters that rsm does not know have no effect.
 fn pairs(query: &str) -> Result<Vec<(String, String)>, Refused> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let pairs = pairs.map(|pair| {

@@ -1,4 +1,4 @@
-//! The answers to requests that read.
+//! Answers requests that read.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use serde_json::{Map, Value, json};
 use super::route::{PortFilter, Shown, System};
 use super::{Refused, SmConf};
 
-/// The version of UFM whose interface this is, as clients compare versions.
+/// The version of UFM whose interface this is, in the form in which clients compare versions.
 const UFM_VERSION: &str = "6.24.2";
 
 /// The default partition.
 const DEFAULT: u16 = 0x7fff;
 
-/// Stands for a key that is not shown, and is not the usual one.
+/// The value shown in place of a key that is hidden and differs from the default.
 const HIDDEN_KEY: u64 = 0x0000_0000_ffff_ffff;
 
 pub(super) fn version() -> Value {
@@ -38,12 +38,12 @@ pub(super) fn conf(conf: &SmConf) -> Value {
     })
 }
 
-/// A GUID as UFM writes it.
+/// A GUID in UFM's form.
 fn plain(guid: &str) -> &str {
     guid.strip_prefix("0x").unwrap_or(guid)
 }
 
-/// The ports of an answer, by ascending node GUID and port number. A switch's port 0 is none.
+/// The ports of an answer, by ascending node GUID and port number, without port 0 of switches.
 pub(super) fn ports(subnet: &dyn Subnet, filter: PortFilter) -> Result<Value, Refused> {
     let nodes = subnet.nodes(None, usize::MAX, &NodeFilter::default()).items;
     let nodes: BTreeMap<Guid, v1::Node> = nodes
@@ -85,7 +85,7 @@ fn shown_port(
     let peer = message.peer.as_ref();
     let peer_key = peer.and_then(|peer| peer.port.as_ref());
     let peer_node = peer_key.and_then(|key| nodes.get(&key.node_guid.parse().ok()?));
-    // Roots are the first tier, the hosts below a leaf come after the leaf.
+    // Roots are the first tier, and hosts come after their leaf.
     let rank = |node: &v1::Node| node.rank.map(|rank| rank + 1);
     let tier = rank(node).or_else(|| Some(rank(peer_node?)? + 1));
     let lid = match message.lid {
@@ -191,7 +191,7 @@ fn shown_pkey(subnet: &dyn Subnet, one: &v1::Partition, shown: Shown) -> Result<
         value.insert("guids".to_owned(), guids);
     }
     if shown.qos {
-        // In kilobytes; smaller MTUs than one have no value there.
+        // The value is in kilobytes, and smaller MTUs have none.
         let qos = json!({
             "mtu_limit": one.mtu_bytes.div_ceil(1024),
             "service_level": one.service_level,
@@ -202,7 +202,7 @@ fn shown_pkey(subnet: &dyn Subnet, one: &v1::Partition, shown: Shown) -> Result<
     Ok(Value::Object(value))
 }
 
-/// Members that the API made, present or not, and present members by the file.
+/// The members made by the API, present or not, and present members from the file.
 fn guids(subnet: &dyn Subnet, p_key: u16) -> Result<Value, Refused> {
     let gone = |error: rsm_api::LookupError| (StatusCode::NOT_FOUND, error.to_string());
     let mut members: BTreeMap<String, (bool, i32)> = BTreeMap::new();
@@ -214,7 +214,7 @@ fn guids(subnet: &dyn Subnet, p_key: u16) -> Result<Value, Refused> {
             guid: member.key.node,
             port: Some(member.key.number),
         };
-        // A port that is gone since is no member.
+        // A port that has gone since is no member.
         if let Ok(port) = subnet.port(&selector) {
             let held = (member.message.index == 0, member.message.membership);
             members.insert(plain(&port.message.guid).to_owned(), held);

@@ -1,7 +1,7 @@
-//! The audit log: who asked for what, and what became of it, one JSON object a line.
+//! The audit log: who made which request, and its outcome, one JSON object per line.
 //!
 //! A thread of its own writes the file, so that neither a request nor the fabric waits for a disk.
-//! Lines that cannot be written are counted, and the number is in the next line that can.
+//! Lines that cannot be written are counted, and the next line that can be written has the count.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -15,46 +15,46 @@ use std::thread::JoinHandle;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-/// Entries that wait for the disk: at some 500 bytes each, half a megabyte.
+/// The maximum number of entries that wait for the disk: at some 500 bytes each, half a megabyte.
 const QUEUE: usize = 1024;
 
-/// Full files that are kept beside the one that grows.
+/// The number of full files that are kept beside the current one.
 pub const OLD_FILES: usize = 4;
 
-/// The name of the file in its folder; older ones have `.1` to `.4` behind it.
+/// The name of the file in its folder; older files have the suffixes `.1` to `.4`.
 pub const FILE_NAME: &str = "audit.jsonl";
 
-/// Longest reason in an entry, in bytes.
+/// The maximum length of a reason in an entry, in bytes.
 const MAX_REASON_BYTES: usize = 512;
 
 /// One line of the audit log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct AuditEntry {
-    /// When, RFC 3339 in UTC.
+    /// The time, RFC 3339 in UTC.
     pub time: String,
-    /// Number of the request since the start of the process; a call that changes something has an
-    /// entry with the verdict `begun` and a later one of the same number with its end.
+    /// The number of the request since the start of the process. A call that changes something has
+    /// an entry with the verdict `begun`, and a later one with the same number for its end.
     pub request: u64,
-    /// The identity: `uid:1001`, a name of a certificate, the subject of a token, `anonymous`.
+    /// The identity: `uid:1001`, a name in a certificate, the subject of a token, or `anonymous`.
     pub identity: String,
-    /// How the identity is proved: `unix-peer`, `certificate`, `token` or `none`.
+    /// The proof of the identity: `unix-peer`, `certificate`, `token` or `none`.
     pub proof: &'static str,
     /// The other end of the connection.
     pub peer: String,
     /// The call, such as `rsm.v1.MaintenanceService/Drain`.
     pub call: String,
-    /// SHA-256 of the request's message, in hexadecimal; empty if the message was not read.
+    /// The SHA-256 of the request's message, in hexadecimal; empty if the message was not read.
     pub digest: String,
-    /// `refused`, `begun`, `done`, `failed` or `cancelled`.
+    /// The outcome: `refused`, `begun`, `done`, `failed` or `cancelled`.
     pub verdict: &'static str,
-    /// Why it was refused or failed; else empty.
+    /// The reason why the request was refused or failed; otherwise empty.
     pub reason: String,
-    /// The generation of the subnet when the request came.
+    /// The generation of the subnet when the request arrived.
     pub generation_before: u64,
-    /// The generation when it ended; none in an entry `begun`.
+    /// The generation when the request ended; `None` in an entry `begun`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation_after: Option<u64>,
-    /// Similar refusals that have no entry of their own, since the last one.
+    /// The number of similar refusals since the last entry that have no entry of their own.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_refused: u64,
 }
@@ -67,7 +67,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// `text`, cut to the length of a reason.
+/// `text`, cut to the maximum length of a reason.
 pub(super) fn reason(text: &str) -> String {
     let mut end = text.len().min(MAX_REASON_BYTES);
     while !text.is_char_boundary(end) {
@@ -76,13 +76,13 @@ pub(super) fn reason(text: &str) -> String {
     text[..end].to_owned()
 }
 
-/// Takes audit entries. Never waits.
+/// A sink of audit entries, which never waits.
 pub trait AuditSink: Send + Sync + 'static {
     /// Takes an entry.
     fn put(&self, entry: AuditEntry);
 }
 
-/// Keeps nothing; entries are in the log of the process all the same.
+/// A sink that keeps nothing; entries are in the log of the process in any case.
 #[derive(Debug)]
 pub struct NoAudit;
 
@@ -90,13 +90,13 @@ impl AuditSink for NoAudit {
     fn put(&self, _entry: AuditEntry) {}
 }
 
-/// Told of the state of the file: `Some` with a reason when lines get lost, `None` when they are
-/// written again.
+/// A function that is informed about the file: `Some` with a reason when lines are lost, `None`
+/// when they are written again.
 pub type AuditHealth = Box<dyn Fn(Option<String>) + Send>;
 
 /// The audit log in a folder.
 pub struct AuditFile {
-    /// `None` ends the thread.
+    /// The entries for the thread; `None` ends it.
     queue: SyncSender<Option<AuditEntry>>,
     lost: Arc<AtomicU64>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -107,8 +107,8 @@ impl AuditFile {
     /// `max_bytes`.
     ///
     /// # Errors
-    /// The thread cannot be started. A file that cannot be opened is a matter of `health`, and is
-    /// tried again with each entry.
+    /// The thread cannot be started. A file that cannot be opened is reported to `health`, and
+    /// opening it is retried with each entry.
     pub fn start(folder: &Path, max_bytes: u64, health: AuditHealth) -> io::Result<AuditFile> {
         let (queue, entries) = sync_channel(QUEUE);
         let lost = Arc::new(AtomicU64::new(0));
@@ -130,9 +130,9 @@ impl AuditFile {
         })
     }
 
-    /// Writes what waits, and ends the thread. Later entries are lost.
+    /// Writes the waiting entries, and ends the thread. Later entries are lost.
     pub fn finish(&self) {
-        // A thread that has ended takes nothing.
+        // A thread that has already ended receives nothing.
         drop(self.queue.send(None));
         let thread = self.thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
@@ -161,7 +161,7 @@ struct Writer {
     failing: bool,
 }
 
-/// The line about lost entries.
+/// The line that reports lost entries.
 #[derive(Serialize)]
 struct Lost {
     lost_entries: u64,
@@ -187,7 +187,7 @@ impl Writer {
         }
     }
 
-    /// Appends whole lines, on the disk when this returns.
+    /// Appends whole lines, which are on the disk when this returns.
     fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let full = self.open.as_ref().map(|(_, length)| *length);
         if full.is_some_and(|length| length + lines.len() as u64 > self.max_bytes) {
@@ -200,7 +200,7 @@ impl Writer {
         };
         let (file, length) = &mut open;
         if let Err(error) = file.write_all(lines).and_then(|()| file.sync_data()) {
-            // No half line stays, as far as the disk permits.
+            // Removes a partial line, as far as the disk permits.
             drop(file.set_len(*length));
             return Err(error);
         }
@@ -232,7 +232,8 @@ fn line(value: &impl Serialize) -> Vec<u8> {
     line
 }
 
-/// Opens the file to append, with its length. A line that a crash has cut off is ended.
+/// Opens the file for appending; returns it with its length. A line that a crash has cut off is
+/// terminated.
 fn open_file(path: &Path) -> io::Result<(File, u64)> {
     let mut options = OpenOptions::new();
     let mut file = options
@@ -254,7 +255,7 @@ fn open_file(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, length))
 }
 
-/// Moves the file to `.1`, and each older one a number up; the oldest goes.
+/// Renames the file to `.1`, and each older one to the next number; the oldest is deleted.
 fn rotate(path: &Path) -> io::Result<()> {
     let old = |number: usize| {
         let mut name = path.as_os_str().to_owned();

@@ -2,33 +2,34 @@ use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, KeyAlgorithm};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::Value;
 
-/// Most keys of a JWKS file.
+/// The maximum number of keys in a JWKS file.
 pub(super) const MAX_KEYS: usize = 64;
 
-/// Largest JWKS file in bytes.
+/// The maximum size of a JWKS file in bytes.
 pub const MAX_JWKS_BYTES: usize = 1 << 20;
 
-/// Longest token in bytes: beyond it HTTP/2 servers refuse the headers anyway.
+/// The maximum length of a token in bytes: HTTP/2 servers refuse longer headers anyway.
 pub(super) const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
-/// Most values of the claim with roles; the rest do not count.
+/// The maximum number of values of the claim with roles; further ones are ignored.
 pub(super) const MAX_CLAIM_VALUES: usize = 64;
 
-/// How far the clocks of rsm and of the issuer may be apart, in seconds.
+/// The maximum difference between the clocks of rsm and of the issuer, in seconds.
 const LEEWAY_S: u64 = 30;
 
 /// The claims that a token must have.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TokenSettings {
-    /// Its claim `iss`.
+    /// The value of the claim `iss`.
     pub issuer: String,
-    /// A value of its claim `aud`.
+    /// A value that the claim `aud` must contain.
     pub audience: String,
-    /// The claim with names of roles: a text with blanks between names, or a list of texts.
+    /// The name of the claim with the names of roles: a text with names separated by blanks, or a
+    /// list of texts.
     pub roles_claim: String,
 }
 
-/// Checks bearer tokens (JWT, RFC 7519) by the public keys of a JWKS file (RFC 7517).
+/// Verifies bearer tokens (JWT, RFC 7519) with the public keys of a JWKS file (RFC 7517).
 #[derive(Debug)]
 pub struct TokenVerifier {
     keys: Vec<VerifyingKey>,
@@ -48,12 +49,12 @@ impl std::fmt::Debug for VerifyingKey {
     }
 }
 
-/// A JWKS file cannot be used.
+/// The error of a JWKS file that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct JwksError(String);
 
-/// A token is refused.
+/// The reason why a token is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct TokenError(String);
@@ -61,7 +62,7 @@ pub struct TokenError(String);
 /// The identity in a token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct TokenIdentity {
-    /// The claim `sub`.
+    /// The value of the claim `sub`.
     pub(super) subject: String,
     /// The values of the claim with roles.
     pub(super) roles: Vec<String>,
@@ -72,7 +73,7 @@ impl TokenVerifier {
     /// file could sign tokens.
     ///
     /// # Errors
-    /// The text is no JWKS, or has no usable key, or `settings` lack a text.
+    /// The text is not a JWKS or has no usable key, or a text in `settings` is empty.
     pub fn parse(text: &str, settings: TokenSettings) -> Result<TokenVerifier, JwksError> {
         let failed = |reason: String| JwksError(reason);
         let TokenSettings {
@@ -106,7 +107,7 @@ impl TokenVerifier {
         Ok(TokenVerifier { keys, settings })
     }
 
-    /// The identity in a token whose signature, issuer, audience and times are right.
+    /// The identity in a token, if its signature, issuer, audience and times are valid.
     pub(super) fn verify(&self, token: &str) -> Result<TokenIdentity, TokenError> {
         let failed = |reason: String| TokenError(reason);
         if token.len() > MAX_TOKEN_BYTES {
@@ -134,7 +135,7 @@ impl TokenVerifier {
         })
     }
 
-    /// The key that signed a token, by the names in the token's header.
+    /// The key that signed a token, found by the names in the token's header.
     fn key(&self, id: Option<&str>, algorithm: Algorithm) -> Result<&VerifyingKey, TokenError> {
         let fits = |key: &&VerifyingKey| key.algorithms.contains(&algorithm);
         let mut keys = self.keys.iter().filter(fits);

@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A key pair for tokens, and its public half as a JWKS.
+/// A key pair for tokens, and the public key as a JWKS.
 pub(crate) struct Issuer {
     key: EncodingKey,
     pub(crate) jwks: Value,

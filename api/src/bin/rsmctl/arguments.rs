@@ -69,11 +69,11 @@ const TABLES: &str = "Tables";
 /// The heading of the options about identities.
 const ACCESS: &str = "Access";
 
-/// Longest file of a token, in bytes: servers take none that long.
+/// The maximum size of a token file, in bytes: servers accept no token that long.
 const MAX_TOKEN_FILE: u64 = 64 * 1024;
 
 impl Global {
-    /// The server that the command line or the environment names.
+    /// The server that the command line or the environment names, if any.
     pub(crate) fn endpoint(&self) -> Option<Endpoint> {
         let socket = self.socket.clone().map(Endpoint::Unix);
         socket.or_else(|| self.server.clone())
@@ -103,7 +103,7 @@ impl Global {
     }
 }
 
-/// The token in a file.
+/// Reads the token from a file.
 fn token(path: &Path) -> Result<String, Failure> {
     let failed = |reason: &dyn std::fmt::Display| {
         Failure::Usage(format!("the token file {}: {reason}", path.display()))

@@ -1,7 +1,8 @@
-//! The words that a shell offers on Tab: subcommands, options, engines, and the nodes of the running rsm.
+//! Completes words on the command line: subcommands, options, engines, and the nodes of the running
+//! rsm.
 //!
-//! The shell calls `rsmctl` with the variable `COMPLETE` in its environment. Without a server that
-//! answers soon there are no nodes to offer; a message would be written into the command line.
+//! The shell calls `rsmctl` with the variable `COMPLETE` in its environment. If no server answers
+//! soon, no nodes are offered; a message would be written into the command line.
 
 use std::ffi::OsStr;
 use std::sync::OnceLock;
@@ -17,14 +18,14 @@ use rsm_routing::engine::EngineKind;
 
 use crate::session::PAGE_SIZE;
 
-/// The longest time that Tab may take.
+/// The maximum time for an answer to Tab.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whether the shell inserts candidates without quoting them.
 static INSERTS_RAW: OnceLock<bool> = OnceLock::new();
 
-/// Answers a shell's request for candidates, and ends the process. Returns at once on any other
-/// call. Call it before the first thread starts. `command` makes the command line.
+/// Answers a shell's request for candidates, and ends the process; returns at once on any other
+/// call. Must be called before the first thread starts. `command` creates the command line.
 pub(crate) fn answer(command: impl Fn() -> clap::Command) {
     if let Some(shell) = std::env::var_os("COMPLETE") {
         INSERTS_RAW.get_or_init(|| shell == "bash" || shell.as_encoded_bytes().ends_with(b"/bash"));
@@ -55,7 +56,7 @@ pub(crate) fn of_engines() -> ArgValueCandidates {
     })
 }
 
-/// A node under the name that begins as typed: its own, or its GUID.
+/// A candidate for a node by the name that begins as typed: its own, or its GUID.
 fn candidate(node: &v1::Node, typed: &str, raw: bool) -> Option<CompletionCandidate> {
     let name = switch_name(&node.description).unwrap_or(&node.description);
     // Names come from devices; a line break would end the command line.
@@ -72,8 +73,8 @@ fn candidate(node: &v1::Node, typed: &str, raw: bool) -> Option<CompletionCandid
     Some(CompletionCandidate::new(value).help(Some(help.into())))
 }
 
-/// The nodes of the first server that answers, at most one page. Names filter at the server, which
-/// may have tens of thousands.
+/// The nodes of the first server that answers, at most one page. The server, which may have tens of
+/// thousands, filters them by name.
 fn nodes(typed: &str) -> Vec<v1::Node> {
     let by_guid = typed.starts_with("0x");
     let request = v1::ListNodesRequest {
@@ -109,12 +110,12 @@ async fn ask(request: v1::ListNodesRequest) -> Vec<v1::Node> {
     Vec::new()
 }
 
-/// Characters that mean nothing to a shell.
+/// Whether a character has no special meaning in a shell.
 fn is_plain(character: char) -> bool {
     character.is_alphanumeric() || "-_.:/@%+,=".contains(character)
 }
 
-/// The text as bash reads it back unchanged.
+/// The text in a form that bash reads back unchanged.
 fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars() {
@@ -126,7 +127,7 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// The text that bash makes of a word typed with backslashes, or with an opening quote.
+/// The text that bash makes from a word typed with backslashes, or with an opening quote.
 fn unescape(typed: &str) -> String {
     let mut text = String::new();
     let mut characters = typed.trim_start_matches(['\'', '"']).chars();

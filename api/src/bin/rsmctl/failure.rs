@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use rsm_api::client::{ConnectError, Endpoint};
 use tonic::Status;
 
-/// Why a command ended early.
+/// The reason why a command ended early.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The reader of the output has closed it.
@@ -51,7 +51,7 @@ impl Failure {
         }
     }
 
-    /// The exit code, as in the long help.
+    /// The exit code, as the long help lists it.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Failure::ReaderGone => ExitCode::SUCCESS,
@@ -73,8 +73,8 @@ impl From<io::Error> for Failure {
 
 impl From<Status> for Failure {
     fn from(status: Status) -> Self {
-        // A status from the server has no source; a status that the client made of a broken
-        // connection has one.
+        // A status from the server has no source; one that the client made from a broken connection
+        // has.
         match status.source() {
             Some(source) => {
                 Failure::Unreachable(format!("the connection broke: {}", chain(source)))
@@ -87,7 +87,7 @@ impl From<Status> for Failure {
     }
 }
 
-/// An error with all its causes, each once.
+/// An error with all its causes, without duplicates.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -34,7 +34,7 @@ async fn run(arguments: Arguments) -> ExitCode {
         return ExitCode::SUCCESS;
     };
     if let Some(message) = failure.message() {
-        // If standard error fails too, the exit code alone reports the failure.
+        // If standard error fails too, only the exit code reports the failure.
         drop(writeln!(std::io::stderr(), "rsmctl: {message}"));
     }
     failure.exit_code()

@@ -8,22 +8,22 @@ use crate::pager::{self, Pager};
 use crate::table::{Layout, Rows};
 use crate::text::printable;
 
-/// Standard output, or the pager in front of it: no other code writes to it.
+/// Standard output, or the pager in front of it; no other code writes to it.
 pub(crate) struct Output {
     writer: Box<dyn Write>,
     pub(crate) format: Format,
     layout: Layout,
-    /// Whether a pager may start.
+    /// Whether a pager may be started.
     may_page: bool,
     pager: Option<Pager>,
-    /// Whether `--sort` or `--limit` has not found a table yet.
+    /// Whether `--sort` or `--limit` has not been applied to a table yet.
     waits_for_list: bool,
-    /// Why the last table was not sorted.
+    /// The reason why the last table was not sorted.
     unsorted: Option<String>,
 }
 
 impl Output {
-    /// Output without tables.
+    /// Creates output without tables.
     pub(crate) fn new(format: Format) -> Output {
         Output {
             writer: Box::new(BufWriter::new(io::stdout().lock())),
@@ -36,7 +36,7 @@ impl Output {
         }
     }
 
-    /// Output with tables as the options of the command line have them.
+    /// Creates output with tables formatted by the options of the command line.
     pub(crate) fn of(global: &Global) -> Result<Output, Failure> {
         let layout = Layout {
             wide: global.wide,
@@ -61,23 +61,23 @@ impl Output {
         self.format == Format::Json
     }
 
-    /// The value of `--limit`, for a command whose server cuts the list.
+    /// The value of `--limit`, for a command whose server limits the list.
     pub(crate) fn limit(&self) -> Option<usize> {
         self.layout.limit
     }
 
-    /// Notes that the server has cut the list as `--limit` says.
+    /// Records that the server has limited the list by `--limit`.
     pub(crate) fn takes_limit(&mut self) {
         self.waits_for_list = false;
     }
 
-    /// One value as JSON over several lines.
+    /// Prints a value as JSON over several lines.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_writer_pretty(&mut self.writer, value).map_err(io::Error::from)?;
         self.line("")
     }
 
-    /// One value as JSON on one line, flushed at once.
+    /// Prints a value as JSON on one line, flushed at once.
     pub(crate) fn json_line(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_writer(&mut self.writer, value).map_err(io::Error::from)?;
         self.line("")?;
@@ -88,8 +88,8 @@ impl Output {
         Ok(writeln!(self.writer, "{line}")?)
     }
 
-    /// A file for another program, byte for byte. A terminal gets it without the characters that move
-    /// its cursor, but for tabs.
+    /// Prints a file for another program, byte for byte. A terminal gets it without the characters
+    /// that move its cursor, except tabs.
     pub(crate) fn file(&mut self, content: &str) -> Result<(), Failure> {
         if !io::stdout().is_terminal() {
             return Ok(self.writer.write_all(content.as_bytes())?);
@@ -101,7 +101,8 @@ impl Output {
         Ok(())
     }
 
-    /// A remark about the output on standard error, behind the output; none where it is empty.
+    /// Prints a remark about the output on standard error, after the output; nothing if it is
+    /// empty.
     pub(crate) fn note(&mut self, note: &str) -> Result<(), Failure> {
         if !note.is_empty() {
             self.flush()?;
@@ -110,7 +111,7 @@ impl Output {
         Ok(())
     }
 
-    /// A table with aligned columns and no lines.
+    /// Prints a table with aligned columns and no lines.
     pub(crate) fn table(&mut self, mut rows: Rows) -> Result<(), Failure> {
         if rows.is_list() {
             self.arrange(&mut rows);
@@ -120,7 +121,8 @@ impl Output {
         lines.iter().try_for_each(|line| self.line(line))
     }
 
-    /// A list: as JSON, or a row for each item below headings as [`Rows::new`] has them.
+    /// Prints a list: as JSON, or with a row for each item below headings in the form of
+    /// [`Rows::new`].
     pub(crate) fn list<T: Serialize, const N: usize>(
         &mut self,
         items: Vec<T>,
@@ -135,14 +137,14 @@ impl Output {
         self.only_table(rows)
     }
 
-    /// The items of a list as JSON, as many as wanted.
+    /// Prints the items of a list as JSON, as many as requested.
     pub(crate) fn json_list<T: Serialize>(&mut self, mut items: Vec<T>) -> Result<(), Failure> {
         self.waits_for_list = false;
         items.truncate(self.layout.limit.unwrap_or(usize::MAX));
         self.json(&items)
     }
 
-    /// The table of a command that prints no other one: nothing is printed if it cannot be sorted.
+    /// Prints the only table of a command: nothing is printed if it cannot be sorted.
     pub(crate) fn only_table(&mut self, mut rows: Rows) -> Result<(), Failure> {
         if let Some(sort) = &self.layout.sort {
             let sorted = rows.sort(sort);
@@ -151,7 +153,7 @@ impl Output {
         self.table(rows)
     }
 
-    /// Sorts and cuts the rows of a list. Of several tables only some may have the column.
+    /// Sorts and limits the rows of a list. Of several tables only some may have the column.
     fn arrange(&mut self, rows: &mut Rows) {
         if let Some(sort) = &self.layout.sort
             && let Err(error) = rows.sort(sort)
@@ -163,7 +165,7 @@ impl Output {
         rows.truncate(self.layout.limit.unwrap_or(usize::MAX));
     }
 
-    /// Starts a pager, if standard output is a terminal and `lines` may be too many for it.
+    /// Starts a pager if standard output is a terminal and `lines` may be too many for it.
     pub(crate) fn page(&mut self, lines: usize) -> Result<(), Failure> {
         if !self.may_page || lines < pager::PAGE {
             return Ok(());
@@ -195,7 +197,8 @@ impl Output {
         flushed
     }
 
-    /// Whether a table took `--sort` and `--limit`; for the end of a command without a failure.
+    /// Checks that a table has applied `--sort` and `--limit`; for the end of a command without a
+    /// failure.
     pub(crate) fn check_options(&mut self) -> Result<(), Failure> {
         if !self.waits_for_list {
             return Ok(());

@@ -7,20 +7,20 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The lines of the smallest usual terminal: shorter output needs no pager.
+/// The number of lines of the smallest usual terminal: shorter output needs no pager.
 pub(crate) const PAGE: usize = 24;
 
-/// The pager where `PAGER` names none, if it is installed.
+/// The pager if `PAGER` names none and it is installed.
 const USUAL: &str = "less";
 
-/// The behaviour of `less` unless the variable LESS says otherwise: it ends if all fits on the screen, and
-/// leaves the text there.
+/// The options of `less` unless the variable LESS gives others: it ends if everything fits on the
+/// screen, and leaves the text there.
 const LESS: &str = "FRX";
 
 /// The exit code of a shell that finds no such command.
 const NOT_FOUND: i32 = 127;
 
-/// The command of the pager: `pager` is the value of PAGER. None where that is empty or `cat`.
+/// The command of the pager: `pager` is the value of PAGER. `None` if that is empty or `cat`.
 pub(crate) fn command(
     pager: Option<OsString>,
     is_installed: impl Fn(&str) -> bool,
@@ -32,20 +32,21 @@ pub(crate) fn command(
     }
 }
 
-/// Whether a folder of `PATH` has a file of that name.
+/// Whether a folder in `PATH` has a file of that name.
 pub(crate) fn is_installed(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// A pager that runs.
+/// A running pager.
 pub(crate) struct Pager {
     command: OsString,
     child: Child,
 }
 
 impl Pager {
-    /// Runs the pager with the shell, as PAGER may have options. The second value is its input.
+    /// Runs the pager through the shell, because PAGER may contain options. The second value is its
+    /// input.
     pub(crate) fn start(command: &OsStr) -> io::Result<(Pager, ChildStdin)> {
         let mut shell = Command::new("/bin/sh");
         shell.arg("-c").arg(command).stdin(Stdio::piped());
@@ -56,13 +57,14 @@ impl Pager {
         let input = child.stdin.take();
         let input = input.ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
         // Ctrl-C is for the pager, which ends by itself. Dropping the listener leaves the signal
-        // without effect on this process. Without it, rsmctl ends first: no harm to the output.
+        // without effect on this process. Without a listener, rsmctl ends first, which does no harm
+        // to the output.
         drop(signal(SignalKind::interrupt()));
         let command = command.to_owned();
         Ok((Pager { command, child }, input))
     }
 
-    /// Waits for the pager to end. Close its input first.
+    /// Waits for the pager to end. The caller must close its input first.
     pub(crate) fn wait(mut self) -> io::Result<()> {
         match self.child.wait()?.code() {
             Some(NOT_FOUND) => Err(io::Error::new(

@@ -26,7 +26,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Connects to the given server, or to the first default one that answers.
+    /// Connects to the given server, or to the first default server that answers.
     pub(crate) async fn open(global: Global) -> Result<Session, Failure> {
         let output = Output::of(&global)?;
         let credentials = global.credentials()?;
@@ -46,12 +46,12 @@ impl Session {
         Err(Failure::nowhere(&tried))
     }
 
-    /// Ends the output of a command; the result is that of all.
+    /// Ends the output of a command; the result covers both the command and its output.
     pub(crate) fn end(mut self, outcome: Result<(), Failure>) -> Result<(), Failure> {
-        // Flush the output of a failed command before its failure.
+        // The output of a failed command is flushed before its failure.
         let finished = self.output.finish();
         match outcome {
-            // A pager that cannot be run reads nothing, and its end says why.
+            // A pager that cannot be run reads nothing, and its end gives the reason.
             Err(Failure::ReaderGone) => finished.and(Err(Failure::ReaderGone)),
             outcome => outcome
                 .and(finished)
@@ -116,7 +116,7 @@ pub(crate) async fn next_message<M>(stream: &mut Streaming<M>) -> Result<Option<
     }
 }
 
-/// All items of the list of `request`, whose page fields do not count; `fetch` gets a page.
+/// All items of the list that `request` asks for, ignoring its page fields; `fetch` gets one page.
 pub(crate) async fn all_pages<Q: List + Clone>(
     request: Q,
     mut fetch: impl AsyncFnMut(Q) -> Result<Response<Q::Response>, Status>,
@@ -135,5 +135,5 @@ pub(crate) async fn all_pages<Q: List + Clone>(
     }
 }
 
-/// The server's largest page: fewer round trips for whole lists.
+/// The server's maximum page size, which minimises round trips for whole lists.
 pub(crate) const PAGE_SIZE: u32 = rsm_api::limits::MAX_PAGE_SIZE as u32;

@@ -1,4 +1,4 @@
-//! Tables: sorted, cut and laid out for a width.
+//! Tables that are sorted, limited and laid out for a width.
 
 use std::cmp::Ordering;
 use std::str::FromStr;
@@ -7,13 +7,14 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, pr
 
 use crate::text::printable;
 
-/// The widest table without `--wide`, in columns of the terminal.
+/// The maximum width of a table without `--wide`, in columns of the terminal.
 pub(crate) const WIDTH: u16 = 100;
 
-/// The widest column that never wraps, in columns of the terminal: a time stamp.
+/// The maximum width of a column that never wraps, in columns of the terminal: that of a time
+/// stamp.
 const UNBROKEN: usize = 24;
 
-/// The gap between two columns.
+/// The gap between two columns, in columns of the terminal.
 const GAP: u16 = 2;
 
 /// The order of a table's rows: `COLUMN`, or `-COLUMN` for the reverse.
@@ -41,17 +42,17 @@ impl FromStr for Sort {
     }
 }
 
-/// How a table is printed.
+/// The layout of a table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layout {
-    /// All columns, and each row on one line.
+    /// Whether all columns are printed, and each row on one line.
     pub(crate) wide: bool,
     pub(crate) sort: Option<Sort>,
-    /// The most rows, after sorting.
+    /// The maximum number of rows, after sorting.
     pub(crate) limit: Option<usize>,
 }
 
-/// The table has no column of that name.
+/// The error of a table without a column of that name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no column `{wanted}` to sort by: expected one of {}", known.join(", "))]
 pub(crate) struct UnknownColumn {
@@ -60,10 +61,10 @@ pub(crate) struct UnknownColumn {
 }
 
 struct Column {
-    /// Empty in a table without headings.
+    /// The heading; empty in a table without headings.
     heading: String,
     is_number: bool,
-    /// Left out first where the table is too wide.
+    /// Whether the column is left out first if the table is too wide.
     is_spare: bool,
 }
 
@@ -75,9 +76,9 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// A table with these headings. A heading that begins with `>` is of a column of numbers, one
-    /// that begins with `+` of a column that is left out first where the table is too wide; `+>` is
-    /// both.
+    /// Creates a table with these headings. A heading that begins with `>` belongs to a column of
+    /// numbers, one that begins with `+` to a column that is left out first if the table is too
+    /// wide; `+>` is both.
     pub(crate) fn new(headings: &[&str]) -> Rows {
         let column = |heading: &&str| {
             let (is_spare, heading) = match heading.strip_prefix('+') {
@@ -97,7 +98,7 @@ impl Rows {
         }
     }
 
-    /// A table without headings: names and values.
+    /// Creates a table of names and values, without headings.
     pub(crate) fn plain(columns: usize) -> Rows {
         let column = || Column {
             heading: String::new(),
@@ -122,7 +123,7 @@ impl Rows {
             .push(cells.iter().map(|cell| printable(cell)).collect());
     }
 
-    /// Whether the rows are items, which have an order and a number, rather than names and values.
+    /// Whether the rows are items, which can be sorted and limited, rather than names and values.
     pub(crate) fn is_list(&self) -> bool {
         self.has_headings
     }
@@ -147,12 +148,12 @@ impl Rows {
         Ok(())
     }
 
-    /// Leaves out the rows after the first `limit`.
+    /// Removes the rows after the first `limit`.
     pub(crate) fn truncate(&mut self, limit: usize) {
         self.rows.truncate(limit);
     }
 
-    /// The lines of the table, at most [`WIDTH`] wide unless `wide`.
+    /// The lines of the table, at most [`WIDTH`] wide unless `wide` is set.
     pub(crate) fn lines(mut self, wide: bool) -> Vec<String> {
         let mut widths = self.widths();
         if !wide {
@@ -166,7 +167,7 @@ impl Rows {
         lines.map(|line| line.trim_end().to_owned()).collect()
     }
 
-    /// The width that each column takes on one line, in characters.
+    /// The width of each column on one line, in characters.
     fn widths(&self) -> Vec<usize> {
         let width = |at: usize| {
             let cells = self.rows.iter().map(|row| row[at].chars().count());
@@ -176,7 +177,7 @@ impl Rows {
         (0..self.columns.len()).map(width).collect()
     }
 
-    /// Leaves out spare columns from the right, until the table fits or none is left.
+    /// Removes spare columns from the right, until the table fits or none is left.
     fn leave_out_spare_columns(&mut self, widths: &mut Vec<usize>) {
         while total(widths) > usize::from(WIDTH) {
             let Some(at) = self.columns.iter().rposition(|column| column.is_spare) else {
@@ -230,7 +231,7 @@ fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + usize::from(GAP) * widths.len().saturating_sub(1)
 }
 
-/// Compares two cells; cells that are no number come after all numbers.
+/// Compares two cells; cells that are not numbers come after all numbers.
 fn compare(one: &str, other: &str, is_number: bool) -> Ordering {
     if !is_number {
         return one.cmp(other);
@@ -287,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_wide_table_loses_spare_columns_before_it_wraps() {
-        // 4 + 2 + 5 + 2 + 20 + 2 + 75 columns, without the note 88.
+        // The widths are 4 + 2 + 5 + 2 + 20 + 2 + 75 columns, and 88 without the note.
         let lines = table().lines(false);
         assert!(lines.iter().all(|line| line.chars().count() <= 100));
         assert_eq!(lines[0], "NAME    LID  MESSAGE");

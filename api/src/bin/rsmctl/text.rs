@@ -9,7 +9,7 @@ pub(crate) use crate::time::timestamp;
 /// The mark of an absent value.
 pub(crate) const NONE: &str = "-";
 
-/// Text of the hardware without characters that move the cursor of a terminal.
+/// Text from the hardware without characters that move the cursor of a terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
@@ -21,24 +21,24 @@ pub(crate) fn label<E: Label>(value: i32) -> String {
     E::label(value).unwrap_or(NONE).to_owned()
 }
 
-/// An argument that takes the names of an enumeration.
+/// The parser of an argument that takes the names of an enumeration.
 pub(crate) fn label_parser<E: Label>() -> impl TypedValueParser<Value = i32> {
     PossibleValuesParser::new(E::LABELS.iter().map(|&(_, label)| label))
         // clap passes only known names; zero is the value that filters nothing.
         .map(|label| E::number(&label).unwrap_or(0))
 }
 
-/// A number, where there is one.
+/// A number as text, or the mark for "none".
 pub(crate) fn optional(number: Option<u32>) -> String {
     number.map_or_else(|| NONE.to_owned(), |number| number.to_string())
 }
 
-/// A LID, where there is one.
+/// A LID as text, or the mark for "none".
 pub(crate) fn lid(lid: u32) -> String {
     optional(Some(lid).filter(|&lid| lid != 0))
 }
 
-/// `SLs 0-3, 7` from a mask with SL 0 in bit 0; of 16 service levels.
+/// The text `SLs 0-3, 7` for a mask with SL 0 in bit 0; there are 16 service levels.
 pub(crate) fn service_levels(mask: u32) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for level in (0..16).filter(|level| mask >> level & 1 != 0) {
@@ -54,12 +54,12 @@ pub(crate) fn service_levels(mask: u32) -> String {
     format!("SLs {}", ranges.collect::<Vec<_>>().join(", "))
 }
 
-/// Text, or a mark that there is none.
+/// The text, or the mark for "none" if it is empty.
 pub(crate) fn or_none(text: &str) -> String {
     if text.is_empty() { NONE } else { text }.to_owned()
 }
 
-/// `leaf-03:7`, in the form that names the port on a command line.
+/// The name of a port, such as `leaf-03:7`, in the form that a command line accepts.
 pub(crate) fn port_of(description: &str, port: Option<&v1::PortKey>) -> String {
     match port {
         Some(port) if description.is_empty() => format!("{}:{}", port.node_guid, port.number),
@@ -68,7 +68,7 @@ pub(crate) fn port_of(description: &str, port: Option<&v1::PortKey>) -> String {
     }
 }
 
-/// The same for a port that may be gone; a gone port shows its GUID.
+/// The name of a port that may have gone; one that has gone is shown by its GUID.
 pub(crate) fn port_or_gone(description: &str, port: Option<&v1::PortKey>, guid: &str) -> String {
     match port {
         Some(_) => port_of(description, port),
@@ -76,7 +76,7 @@ pub(crate) fn port_or_gone(description: &str, port: Option<&v1::PortKey>, guid: 
     }
 }
 
-/// `4x ndr`.
+/// The width and speed of a link, such as `4x ndr`.
 pub(crate) fn rate(width: i32, speed: i32) -> String {
     match (v1::LinkWidth::label(width), v1::LinkSpeed::label(speed)) {
         (None, None) => NONE.to_owned(),
@@ -84,7 +84,7 @@ pub(crate) fn rate(width: i32, speed: i32) -> String {
     }
 }
 
-/// Remarks about a link in a row of a table: `damped, slow, drained`; empty where there are none.
+/// The remarks about a link in a row of a table: `damped, slow, drained`; empty if there are none.
 pub(crate) fn link_remarks(link: &v1::Link) -> String {
     let own = [(link.damped, "damped"), (link.slow.is_some(), "slow")];
     let own = own
@@ -94,19 +94,19 @@ pub(crate) fn link_remarks(link: &v1::Link) -> String {
     remarks.join(", ")
 }
 
-/// Remarks about a part in a row of a table: `suspected, drained`; empty where there are none.
+/// The remarks about a part in a row of a table: `suspected, drained`; empty if there are none.
 pub(crate) fn remarks(remark: Option<&str>, avoidance: i32) -> String {
     let avoidance = v1::Avoidance::label(avoidance);
     let remarks: Vec<&str> = remark.into_iter().chain(avoidance).collect();
     remarks.join(", ")
 }
 
-/// A multicast LID, a P_Key: four hexadecimal digits.
+/// A multicast LID or a P_Key as four hexadecimal digits.
 pub(crate) fn hex(number: u32) -> String {
     format!("{number:#06x}")
 }
 
-/// A number of the command line, in decimal or hexadecimal.
+/// Parses a number on the command line, in decimal or hexadecimal.
 pub(crate) fn number(text: &str) -> Result<u64, String> {
     let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16),
@@ -115,7 +115,7 @@ pub(crate) fn number(text: &str) -> Result<u64, String> {
     number.map_err(|_| "expected a number, or 0x and hexadecimal digits".to_owned())
 }
 
-/// A P_Key of the command line, with either membership bit.
+/// Parses a P_Key on the command line, with either value of the membership bit.
 pub(crate) fn p_key(text: &str) -> Result<u16, String> {
     let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u16::from_str_radix(digits, 16),
@@ -127,7 +127,7 @@ pub(crate) fn p_key(text: &str) -> Result<u16, String> {
         .ok_or_else(|| "expected 0x0001 to 0x7fff, with or without the bit 0x8000".to_owned())
 }
 
-/// `1 switch`, `2 switches`.
+/// A number with its noun: `1 switch`, `2 switches`.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
@@ -144,7 +144,7 @@ pub(crate) fn duration(milliseconds: u64) -> String {
     }
 }
 
-/// A duration in milliseconds with three digits behind the point.
+/// A duration in milliseconds with three decimals.
 pub(crate) fn milliseconds(milliseconds: f64) -> String {
     format!("{milliseconds:.3}")
 }

@@ -1,4 +1,4 @@
-//! Times of the command line, and times as text in the operator's zone.
+//! Parses times on the command line, and prints times in the operator's zone.
 
 use std::sync::OnceLock;
 
@@ -11,9 +11,9 @@ use crate::failure::Failure;
 /// The zone of all times; UTC unless [`use_local_zone`] has set it.
 static ZONE: OnceLock<TimeZone> = OnceLock::new();
 
-/// Shows and reads times in the system's zone (TZ, else /etc/localtime) from now on.
+/// Shows and reads all times in the system's zone (TZ, else /etc/localtime) from now on.
 pub(crate) fn use_local_zone() {
-    // Set once, at the start of the program.
+    // The zone is set once, at the start of the program.
     drop(ZONE.set(TimeZone::system()));
 }
 
@@ -35,13 +35,13 @@ pub(crate) fn timestamp(unix_ms: u64) -> String {
     }
 }
 
-/// The forms that [`parse`] takes, for messages and help.
+/// The forms that [`parse`] accepts, for messages and help.
 pub(crate) const FORMS: &str = "22:00, yesterday, today, now, 2h (ago; also s, min, d), 2026-11-24, '2026-11-24 22:00', or RFC 3339";
 
 /// The time that an operator means, in milliseconds since the Unix epoch.
 ///
 /// # Errors
-/// The text is no time, or a time before 1970.
+/// The text is not a time, or means a time before 1970.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let now = Timestamp::now().to_zoned(zone());
     let meant =
@@ -49,15 +49,15 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     u64::try_from(meant.as_millisecond()).map_err(|_| format!("`{text}` is before 1970"))
 }
 
-/// The same for an option, as [`parse`]; 0 where it is not given.
+/// The time of an option, as [`parse`] reads it; 0 if the option is not given.
 ///
 /// # Errors
-/// As [`parse`].
+/// The errors of [`parse`].
 pub(crate) fn parse_optional(text: Option<&str>) -> Result<u64, Failure> {
     text.map_or(Ok(0), |text| parse(text).map_err(Failure::Usage))
 }
 
-/// The time that `text` means at `now`.
+/// The time that `text` means at `now`; `None` if it is not a time.
 fn meant(text: &str, now: &Zoned) -> Option<Timestamp> {
     let zone = now.time_zone();
     let start = |date: Date| Some(date.to_zoned(zone.clone()).ok()?.timestamp());
@@ -76,7 +76,7 @@ fn meant(text: &str, now: &Zoned) -> Option<Timestamp> {
         if today.timestamp() <= now.timestamp() {
             return Some(today.timestamp());
         }
-        // The latest such time that is over.
+        // The latest such time in the past.
         let before = now.date().checked_sub(1.day()).ok()?;
         return Some(
             before
@@ -93,14 +93,14 @@ fn meant(text: &str, now: &Zoned) -> Option<Timestamp> {
     Some(local.to_zoned(zone.clone()).ok()?.timestamp())
 }
 
-/// `22:00` or `22:00:30`, with nothing else.
+/// Whether the text is `22:00` or `22:00:30`, with nothing else.
 fn is_clock(text: &str) -> bool {
     let parts: Vec<&str> = text.split(':').collect();
     let is_number = |part: &&str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_digit());
     (2..=3).contains(&parts.len()) && parts.iter().all(is_number)
 }
 
-/// `90s`, `15min`, `2h`, `3d`.
+/// Parses `90s`, `15min`, `2h`, `3d`.
 fn duration(text: &str) -> Option<SignedDuration> {
     let end = text.find(|c: char| !c.is_ascii_digit())?;
     let (digits, unit) = text.split_at(end);
@@ -133,7 +133,7 @@ mod tests {
             ("2h", "2026-11-24T02:30:00Z"),
             ("90min", "2026-11-24T03:00:00Z"),
             ("3d", "2026-11-21T04:30:00Z"),
-            // Later than now: that of the day before.
+            // The time is later than now, so that of the previous day is meant.
             ("22:00", "2026-11-23T21:00:00Z"),
             ("05:29:59", "2026-11-24T04:29:59Z"),
             ("2026-11-20", "2026-11-19T23:00:00Z"),

@@ -1,14 +1,15 @@
 //! The kernel's interface for management datagrams, version 5 (`rdma/ib_user_mad.h`).
 //!
-//! Numbers are native, except for the big-endian fields, as in packet headers.
+//! Numbers have the byte order of the machine, except for the fields that are big-endian as in
+//! packet headers.
 
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The content of `/sys/class/infiniband_mad/abi_version`.
+/// The version of the interface, which `/sys/class/infiniband_mad/abi_version` contains.
 pub const ABI_VERSION: u32 = 5;
 
-/// How many agents an open device can have; they are numbered from 0 (IB_UMAD_MAX_AGENTS).
+/// The maximum number of agents of an open device; agents are numbered from 0 (IB_UMAD_MAX_AGENTS).
 pub const MAX_AGENTS: u32 = 32;
 
 /// The header before a datagram in `read` and `write`: `struct ib_user_mad_hdr`.
@@ -17,15 +18,16 @@ pub const MAX_AGENTS: u32 = 32;
 pub struct UserMadHeader {
     /// The number of the agent on this open device.
     pub id: u32,
-    /// 0 for an arrival; an error number for a sent datagram that comes back.
+    /// 0 for a received datagram; an error number for a sent datagram that is returned to the
+    /// program.
     pub status: u32,
-    /// How long to wait for a response, in milliseconds; 0 if none is expected.
+    /// The time to wait for a response, in milliseconds; 0 if no response is expected.
     pub timeout_ms: u32,
-    /// How often to resend without a response.
+    /// The number of times that the datagram is sent again if no response arrives.
     pub retries: u32,
-    /// In `read`, the length of header and message in bytes.
+    /// The length of header and message in bytes, as `read` fills it in.
     pub length: u32,
-    /// The remote queue pair.
+    /// The number of the remote queue pair.
     pub qpn: U32,
     /// The remote Q_Key; only used in `write`.
     pub qkey: U32,
@@ -33,31 +35,31 @@ pub struct UserMadHeader {
     pub lid: U16,
     /// The service level.
     pub sl: u8,
-    /// The port's own LID, as an offset from its base LID.
+    /// The low bits of the source LID: the offset from the base LID of the port.
     pub path_bits: u8,
-    /// Whether there is a GRH; never here.
+    /// Whether the datagram has a GRH; always 0 here.
     pub grh_present: u8,
-    /// GIDIndex of the GRH.
+    /// The GIDIndex field of the GRH.
     pub gid_index: u8,
-    /// HopLmt of the GRH.
+    /// The HopLmt field of the GRH.
     pub hop_limit: u8,
-    /// TClass of the GRH.
+    /// The TClass field of the GRH.
     pub traffic_class: u8,
     /// The remote GID of the GRH.
     pub gid: [u8; 16],
-    /// FlowLabel of the GRH.
+    /// The FlowLabel field of the GRH.
     pub flow_label: U32,
     /// The index of the P_Key in the port's table. The first field beyond [`OLD_HEADER_LEN`].
     pub pkey_index: u16,
-    /// Reserved.
+    /// Reserved bytes.
     pub reserved: [u8; 6],
 }
 
 /// The length of [`UserMadHeader`] in bytes.
 pub const HEADER_LEN: usize = size_of::<UserMadHeader>();
 
-/// Its length for programs that did not enable P_Keys ([`ENABLE_PKEY`]):
-/// `struct ib_user_mad_hdr_old`.
+/// The length of the header in bytes for programs that did not enable P_Keys ([`ENABLE_PKEY`]):
+/// that of `struct ib_user_mad_hdr_old`.
 pub const OLD_HEADER_LEN: usize = 56;
 
 const _: () = assert!(HEADER_LEN == 64);
@@ -66,13 +68,15 @@ const _: () = assert!(HEADER_LEN == 64);
 #[derive(Debug, Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct RegisterRequest {
-    /// Set by the kernel: the agent's number.
+    /// The number of the agent; the kernel sets it.
     pub id: u32,
-    /// One bit for each method of unsolicited datagrams for the agent, in native words of 64 bits.
+    /// One bit for each method whose unsolicited datagrams the agent receives, in 64-bit words of
+    /// the byte order of the machine.
     pub method_mask: [u8; 16],
-    /// 0 or 1.
+    /// The number of the queue pair: 0 or 1.
     pub qpn: u8,
-    /// 0 for an agent without unsolicited datagrams.
+    /// The management class of the unsolicited datagrams that the agent receives; 0 if it receives
+    /// none.
     pub mgmt_class: u8,
     /// The version of the class.
     pub mgmt_class_version: u8,
@@ -80,7 +84,7 @@ pub struct RegisterRequest {
     pub oui: [u8; 3],
     /// 1 if the kernel does RMPP for the agent, else 0.
     pub rmpp_version: u8,
-    /// Padding.
+    /// Padding bytes.
     pub padding: u8,
 }
 
@@ -90,25 +94,27 @@ const _: () = assert!(size_of::<RegisterRequest>() == 28);
 #[derive(Debug, Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct RegisterRequest2 {
-    /// Set by the kernel: the agent's number.
+    /// The number of the agent; the kernel sets it.
     pub id: u32,
-    /// 0 or 1.
+    /// The number of the queue pair: 0 or 1.
     pub qpn: u32,
-    /// 0 for an agent without unsolicited datagrams.
+    /// The management class of the unsolicited datagrams that the agent receives; 0 if it receives
+    /// none.
     pub mgmt_class: u8,
     /// The version of the class.
     pub mgmt_class_version: u8,
-    /// Ignored.
+    /// Reserved; the kernel ignores it.
     pub res: u16,
-    /// [`USER_RMPP`] or 0. For other flags the kernel fails and sets the flags it knows.
+    /// The flags: [`USER_RMPP`] or 0. If another flag is set, the kernel fails and returns the
+    /// flags that it knows here.
     pub flags: u32,
-    /// As [`RegisterRequest::method_mask`].
+    /// The methods, with the meaning of [`RegisterRequest::method_mask`].
     pub method_mask: [u8; 16],
     /// The vendor in 24 bits, of classes 0x30 to 0x4F.
     pub oui: u32,
-    /// As [`RegisterRequest::rmpp_version`].
+    /// The RMPP version, with the meaning of [`RegisterRequest::rmpp_version`].
     pub rmpp_version: u8,
-    /// Reserved.
+    /// Reserved bytes.
     pub reserved: [u8; 3],
 }
 
@@ -117,7 +123,8 @@ const _: () = assert!(size_of::<RegisterRequest2>() == 40);
 /// The program does RMPP itself although it registers with a version.
 pub const USER_RMPP: u32 = 1;
 
-/// The requests of `ioctl`: direction, length of the argument, the letter of the subsystem, number.
+/// The number of a request of `ioctl`, composed of the direction, the length of the argument, the
+/// letter of the subsystem and a number.
 const fn request(direction: u32, len: usize, number: u32) -> u32 {
     direction << 30 | (len as u32) << 16 | 0x1B << 8 | number
 }
@@ -125,16 +132,17 @@ const NOTHING: u32 = 0;
 const IN: u32 = 1;
 const IN_AND_OUT: u32 = 3;
 
-/// IB_USER_MAD_REGISTER_AGENT.
+/// The request that registers an agent (IB_USER_MAD_REGISTER_AGENT).
 pub const REGISTER_AGENT: u32 = request(IN_AND_OUT, size_of::<RegisterRequest>(), 1);
-/// IB_USER_MAD_UNREGISTER_AGENT; the argument is the agent's number.
+/// The request that unregisters an agent (IB_USER_MAD_UNREGISTER_AGENT); its argument is the number
+/// of the agent.
 pub const UNREGISTER_AGENT: u32 = request(IN, size_of::<u32>(), 2);
-/// IB_USER_MAD_ENABLE_PKEY; there is no argument.
+/// The request that enables P_Keys in headers (IB_USER_MAD_ENABLE_PKEY); it has no argument.
 pub const ENABLE_PKEY: u32 = request(NOTHING, 0, 3);
-/// IB_USER_MAD_REGISTER_AGENT2.
+/// The request that registers an agent with flags (IB_USER_MAD_REGISTER_AGENT2).
 pub const REGISTER_AGENT2: u32 = request(IN_AND_OUT, size_of::<RegisterRequest2>(), 4);
 
-/// The length of the argument of a request; `None` for other requests than the above.
+/// The length of the argument of a request in bytes; `None` for requests that are not defined here.
 pub const fn argument_len(request: u32) -> Option<usize> {
     match request {
         REGISTER_AGENT | REGISTER_AGENT2 | UNREGISTER_AGENT | ENABLE_PKEY => {

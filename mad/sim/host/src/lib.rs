@@ -15,15 +15,15 @@
 //!
 //! # Like Linux
 //!
-//! Agents, with the numbers they put into the upper half of transaction identifiers; the agent of
-//! an unsolicited datagram; responses only for the requesting agent; time-outs and retries, and the
-//! header that comes back after them; RMPP version 1 for agents that registered with it; BUSY,
-//! refused and unanswered Gets and Sets; one holder of IsSM.
+//! Agents, with the numbers they put into the upper half of transaction identifiers; the choice of
+//! the agent that receives an unsolicited datagram; responses only for the requesting agent;
+//! time-outs and retries, and the header that a program then reads; RMPP version 1 for agents that
+//! registered with it; BUSY, refused and unanswered Gets and Sets; one holder of IsSM.
 //!
 //! # Unlike Linux
 //!
 //! * `write` does not wait for the server, so it cannot fail for a transaction that is already
-//!   pending. Such a datagram comes back from `read` with EINVAL as its status.
+//!   pending. `read` returns such a datagram with EINVAL as its status.
 //! * There are no GRHs, and no queue pairs but 0 and 1.
 
 pub mod abi;

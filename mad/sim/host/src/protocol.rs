@@ -1,14 +1,15 @@
 //! The protocol between the shim and the server, over a Unix socket of type SEQPACKET.
 //!
 //! A connection begins with a [`Hello`] and its [`Answer`]. If the Hello opened a device, the
-//! connection then is the open device: the shim sends [`Call`]s, the server [`Parcel`]s. Both are
-//! on one machine, so that numbers are native.
+//! connection then is the open device: the shim sends [`Call`]s, the server [`Parcel`]s. Both ends
+//! are on one machine, so that numbers have the byte order of the machine.
 //!
-//! A packet of a Unix socket has a limit, a message has none; a message longer than [`MAX_INLINE`]
-//! goes in a memory file beside the packet. A message longer than [`SHORT`] follows an announcement,
-//! so that the shim takes a shorter one with one system call, as a program takes it from a kernel,
-//! and leaves a longer one until there is room for it. The answer to an `ioctl` comes by a socket of its own,
-//! which the call carries, so that it can neither wait behind parcels nor reach another thread.
+//! The length of a packet of a Unix socket is limited, the length of a message is not; a message
+//! longer than [`MAX_INLINE`] is sent in a memory file with the packet. A message longer than
+//! [`SHORT`] follows an announcement, so that the shim reads a shorter message with one system
+//! call, as a program reads it from a kernel, and leaves a longer message in the queue until the
+//! program has room for it. The answer to an `ioctl` arrives on a socket of its own, which the call
+//! carries, so that it neither waits behind parcels nor reaches another thread.
 
 use rsm_mad::wire::MAD_LEN;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -18,19 +19,19 @@ use crate::abi::HEADER_LEN;
 /// The version of this protocol; both ends state it.
 pub const VERSION: u32 = 2;
 
-/// The longest body of a packet in bytes, header of the message included: well below the usual send
-/// buffer of a Unix socket, 208 KiB.
+/// The maximum length of the body of a packet in bytes, header of the message included: well below
+/// the usual send buffer of a Unix socket, 208 KiB.
 pub const MAX_INLINE: usize = 32 * 1024;
 
-/// The longest body of a parcel without an announcement: a datagram with its header. Programs give
-/// that much room to every `read`.
+/// The maximum length in bytes of the body of a parcel without an announcement: a datagram with its
+/// header. Programs pass at least that much room to every `read`.
 pub const SHORT: usize = HEADER_LEN + MAD_LEN;
 
 /// The longest packet in bytes.
 pub const MAX_PACKET: usize = MAX_INLINE + 64;
 
-/// The longest message in bytes, header included. A table of 16,384 nodes' paths to each other is
-/// half of it; it would take the simulated link 2 s.
+/// The maximum length of a message in bytes, header included. A table of the paths between 16,384
+/// nodes has half of it; the simulated link would need 2 s for it.
 pub const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 
 /// The longest name of a node in bytes; a description has 64.
@@ -39,56 +40,57 @@ pub const MAX_NAME: usize = 128;
 /// The name of the environment variable with the path of the server's socket. Without it the shim
 /// is inactive.
 pub const SOCKET_VARIABLE: &str = "RSM_SIM_SOCKET";
-/// The name of the environment variable with the node of the process: its GUID or its description.
-/// Without it the server chooses.
+/// The name of the environment variable that names the node of the process, by its GUID or its
+/// description. Without the variable the server chooses a node.
 pub const NODE_VARIABLE: &str = "RSM_SIM_NODE";
 /// The name of the environment variable with the number of the only port that the process sees.
 /// Without it, it sees all ports of the node.
 pub const PORT_VARIABLE: &str = "RSM_SIM_PORT";
-/// The name of the environment variable that `rsm sim run` sets: the program rehearses, and is to
-/// leave alone what belongs to a real host. The shim does not read it.
+/// The name of the environment variable that `rsm sim run` sets. It says that the program runs on a
+/// simulation and must not change what belongs to a real host. The shim does not read it.
 pub const RUN_VARIABLE: &str = "RSM_SIM_RUN";
 
-/// Every port of the node, in [`Hello::port`].
+/// The value of [`Hello::port`] for every port of the node.
 pub const ALL_PORTS: u32 = u32::MAX;
 
 /// The first packet, from the shim. The name of the node follows; with none the server chooses.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Hello {
-    /// [`VERSION`].
+    /// The version of the protocol: [`VERSION`].
     pub version: u32,
-    /// [`ASK_TREE`], [`OPEN_UMAD`] or [`OPEN_ISSM`].
+    /// The purpose of the connection: [`ASK_TREE`], [`OPEN_UMAD`] or [`OPEN_ISSM`].
     pub what: u32,
-    /// For a device: its number, as in `umad0`.
+    /// The number of the device to open, as in `umad0`.
     pub device: u32,
     /// The only port that the process sees, or [`ALL_PORTS`].
     pub port: u32,
-    /// 1 if `open` must not wait.
+    /// 1 if `open` must not wait, else 0.
     pub nonblocking: u32,
 }
 
-/// Requests the node's sysfs. The server updates it before the answer, whose body is the path.
+/// The purpose of a connection that requests the sysfs of the node. The server updates it before it
+/// answers with its path as the body.
 pub const ASK_TREE: u32 = 0;
 /// Opens a device for datagrams.
 pub const OPEN_UMAD: u32 = 1;
 /// Opens the device that sets IsSM while it is open.
 pub const OPEN_ISSM: u32 = 2;
 
-/// The result of a [`Hello`] or of an `ioctl`. A body follows: the requested data, or the reason as
-/// text for a failed [`Hello`].
+/// The result of a [`Hello`] or of an `ioctl`. A body follows it: the requested data, or for a
+/// failed [`Hello`] the reason as text.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Answer {
-    /// 0, or an error number.
+    /// An error number, or 0 for success.
     pub errno: u32,
 }
 
-/// From the shim on an open device; the body follows.
+/// A packet from the shim on an open device; the body follows it.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Call {
-    /// [`WRITE`], or the request of an `ioctl`.
+    /// The kind of the call: [`WRITE`], or the request number of an `ioctl`.
     pub what: u32,
     /// The length of the body in bytes. Beyond [`MAX_INLINE`] it is in the memory file.
     pub len: u32,
@@ -97,12 +99,13 @@ pub struct Call {
 /// The body is the buffer of a `write`. No `ioctl` has this number.
 pub const WRITE: u32 = 0;
 
-/// From the server on an open device: the result of one `read`. The body follows.
+/// A packet from the server on an open device, which is the result of one `read`. The body follows
+/// it.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Parcel {
-    /// The length of the body in bytes. Beyond [`MAX_INLINE`] it is in the memory file, and the
-    /// packet has its first `least` bytes. 0 announces that the next parcel is longer than
+    /// The length of the body in bytes. A body longer than [`MAX_INLINE`] is in the memory file,
+    /// and the packet has its first `least` bytes. 0 announces that the next parcel is longer than
     /// [`SHORT`].
     pub total: u32,
     /// The least room for `read`. With this room but not enough for all, it gets that many bytes
@@ -111,10 +114,10 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// Announces a parcel longer than [`SHORT`].
+    /// The parcel that announces a parcel longer than [`SHORT`].
     pub const ANNOUNCEMENT: Parcel = Parcel { total: 0, least: 0 };
 
-    /// Whether it only announces the next one.
+    /// Whether the parcel only announces the next one.
     pub fn is_announcement(&self) -> bool {
         self.total == 0
     }

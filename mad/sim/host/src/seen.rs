@@ -1,6 +1,6 @@
-//! The devices that a process sees: of a simulated host, or of this machine.
+//! Tells which devices a process sees: those of a simulated host, or those of this machine.
 //!
-//! The functions here go through the C library, whose functions the preloaded library replaces.
+//! The functions here call the C library, whose functions the preloaded library replaces.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,10 +14,10 @@ pub const ADAPTER: &str = "rsm0";
 /// The simulated adapter's `board_id`. Vendors' have the form `MT_0000000838`.
 pub const BOARD_ID: &str = "RSM_SIM";
 
-/// Printed by a process that sees a simulated device.
+/// The text that a process prints when it sees a simulated device.
 pub const PROVEN: &str = "the umad device is simulated\n";
 
-/// Why a process sees no simulated device.
+/// The reason why a process sees no simulated device.
 #[derive(Debug, thiserror::Error)]
 pub enum SeenError {
     /// The adapter is not in sysfs.
@@ -31,7 +31,7 @@ pub enum SeenError {
     /// The adapter is a real one.
     #[error("{ADAPTER} is a real adapter, of the board {board}")]
     RealAdapter {
-        /// Its `board_id`.
+        /// The content of `board_id` of the adapter.
         board: String,
     },
     /// The device cannot be opened.
@@ -48,8 +48,8 @@ pub enum SeenError {
 /// The first device of a simulated adapter.
 const DEVICE: &str = "/dev/infiniband/umad0";
 
-/// Whether `rsm sim run` runs this process, and the adapters that it sees are simulated. Opens no
-/// device.
+/// Whether `rsm sim run` runs this process and the adapters that the process sees are simulated.
+/// Opens no device.
 pub fn is_run_on_a_simulation() -> bool {
     std::env::var_os(RUN_VARIABLE).is_some_and(|value| !value.is_empty())
         && simulated_adapter().is_ok()
@@ -59,8 +59,9 @@ pub fn is_run_on_a_simulation() -> bool {
 /// server.
 ///
 /// # Errors
-/// [`SeenError`]. The device of a machine is not opened unless its adapter has the name and the
-/// board of a simulated one.
+/// [`SeenError`] if the process sees no simulated device. The device of a machine is not opened
+/// unless its
+/// adapter has the name and the board of a simulated one.
 pub fn simulated_device() -> Result<(), SeenError> {
     simulated_adapter()?;
     let opened = File::open(DEVICE).and_then(|device| device.metadata());

@@ -1,4 +1,4 @@
-//! The server, with valid and invalid clients.
+//! Tests of the server with valid and invalid clients.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -29,11 +29,11 @@ use rustix::net::{
 use tempfile::TempDir;
 use zerocopy::IntoBytes;
 
-/// Far longer than any test takes.
+/// The maximum time that a test waits: far longer than any test needs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Fabric {
-    // Dropped in this order: the server cleans up in the directory.
+    // The fields are dropped in this order: the server removes its files from the directory first.
     server: Option<HostServer>,
     sim: SimHandle,
     hosts: Vec<Guid>,
@@ -123,7 +123,7 @@ fn send(socket: &OwnedFd, parts: &[&[u8]], carried: Option<BorrowedFd<'_>>) {
     rustix::net::sendmsg(socket, &parts, &mut control, SendFlags::NOSIGNAL).unwrap();
 }
 
-/// The next packet; `None` if none comes in time. An empty one is the end.
+/// The next packet; an empty one is the end of the connection. `None` if no packet arrives in time.
 fn receive_within(socket: &OwnedFd, patience: Duration) -> Option<(Vec<u8>, Option<OwnedFd>)> {
     let mut ready = [PollFd::new(socket, PollFlags::IN)];
     let patience = Timespec::try_from(patience).unwrap();
@@ -277,7 +277,7 @@ fn line(tree: &Path, file: &str) -> String {
     std::fs::read_to_string(tree.join(file)).unwrap()
 }
 
-/// Gives the first host's port a LID.
+/// Sets the LID of the first host's port.
 fn give_lid(device: &Device, lid: u16) {
     let smi = device.register(0x81, 1, 0, 0);
     let mut info = PortInfo::default();
@@ -428,8 +428,8 @@ fn an_invalid_packet_closes_only_its_connection() {
     assert!(is_closed(&short));
     let call = |what, len| Call { what, len };
     for (call, body) in [
-        // No call; an ioctl without a socket for the answer; a message without a memory file, and
-        // one too long.
+        // Invalid packets: one that is no call; an ioctl without a socket for the answer; a message
+        // without a memory file; a message that is too long.
         (&b"no"[..], &[][..]),
         (call(REGISTER_AGENT, 28).as_bytes(), &[0; 28][..]),
         (call(WRITE, 100_000).as_bytes(), &[][..]),
@@ -488,7 +488,7 @@ fn a_socket_has_one_server_and_a_dead_one_s_is_taken_over() {
     );
     fabric.tree("");
     drop(fabric.server.take());
-    // No file is left.
+    // No file may be left.
     assert_eq!(
         std::fs::read_dir(fabric.directory.path()).unwrap().count(),
         0

@@ -1,4 +1,4 @@
-//! Opening devices.
+//! The opening of devices.
 
 use std::os::fd::{AsRawFd as _, IntoRawFd as _};
 
@@ -10,7 +10,7 @@ use crate::paths::Device;
 use crate::setting::setting;
 use crate::table::{self, Kind};
 
-/// Opens a device; returns its descriptor. `flags` are those of `open`.
+/// Opens a device and returns its descriptor. `flags` are the flags of `open`.
 pub(crate) fn open(device: Device, flags: i32) -> Result<i32, Errno> {
     let flags = OFlags::from_bits_retain(flags as u32);
     let nonblocking = flags.contains(OFlags::NONBLOCK);

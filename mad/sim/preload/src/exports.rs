@@ -24,7 +24,7 @@ use crate::{device, umad};
 )))]
 compile_error!("the calling convention of functions with variable arguments is not known to fit");
 
-/// A function of the C library, by its name and type.
+/// Looks up a function of the C library by its name and type.
 macro_rules! next {
     ($name:ident: $function:ty) => {{
         const NAME: &CStr =
@@ -32,7 +32,8 @@ macro_rules! next {
                 Ok(name) => name,
                 Err(_) => unreachable!(),
             };
-        // SAFETY: the types below are those of the C library's headers, variable arguments apart.
+        // SAFETY: the types below are those of the C library's headers, except for variable
+        // arguments.
         static NEXT: Next<$function> = unsafe { Next::new(NAME) };
         NEXT.get()
     }};
@@ -51,17 +52,17 @@ unsafe fn place_of(path: *const c_char) -> Place {
     if path.is_null() {
         return Place::Elsewhere;
     }
-    // SAFETY: it is a C string, which the caller guarantees.
+    // SAFETY: the caller guarantees that the path is a C string.
     place(unsafe { CStr::from_ptr(path) })
 }
 
-/// Functions that take a path and open no device: paths of sysfs lead to the mirror, other paths
-/// stay.
+/// Defines functions that take a path and open no device: a path of sysfs is replaced by that in
+/// the server's directory, and other paths stay.
 macro_rules! functions_of_paths {
     ($($name:ident([$($before:ident: $before_type:ty,)*] path $(, $after:ident: $after_type:ty)*)
         -> $result:ty, or $failed:expr;)*) => {$(
         /// # Safety
-        /// As the C library's function of this name.
+        /// The requirements of the C library's function of this name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             $($before: $before_type,)* path: *const c_char $(, $after: $after_type)*
@@ -72,13 +73,13 @@ macro_rules! functions_of_paths {
             let Some(function) = function else {
                 return fail(Errno::NOSYS, $failed);
             };
-            // SAFETY: the caller answers for the path.
+            // SAFETY: the caller guarantees that the path is a C string.
             match unsafe { place_of(path) } {
-                // SAFETY: the arguments are the caller's, but for a path that lives as long as the
-                // call.
+                // SAFETY: the arguments are those of the caller, except for a path that lives as
+                // long as the call.
                 Place::Mirrored(place) => unsafe { function($($before,)* place.as_ptr() $(, $after)*) },
                 Place::Missing(error) => fail(error, $failed),
-                // SAFETY: the arguments are the caller's.
+                // SAFETY: the arguments are those of the caller.
                 Place::Elsewhere | Place::Device(_) => unsafe {
                     function($($before,)* path $(, $after)*)
                 },
@@ -112,7 +113,7 @@ functions_of_paths! {
 macro_rules! functions_that_open {
     ($($name:ident([$($before:ident: $before_type:ty,)*] path, flags $(, $after:ident: $after_type:ty)*);)*) => {$(
         /// # Safety
-        /// As the C library's function of this name.
+        /// The requirements of the C library's function of this name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             $($before: $before_type,)* path: *const c_char, flags: c_int $(, $after: $after_type)*
@@ -123,18 +124,18 @@ macro_rules! functions_that_open {
             let Some(function) = function else {
                 return fail(Errno::NOSYS, -1);
             };
-            // SAFETY: the caller answers for the path.
+            // SAFETY: the caller guarantees that the path is a C string.
             match unsafe { place_of(path) } {
                 Place::Device(device) => {
                     device::open(device, flags).unwrap_or_else(|error| fail(error, -1))
                 }
-                // SAFETY: the arguments are the caller's, but for a path that lives as long as the
-                // call.
+                // SAFETY: the arguments are those of the caller, except for a path that lives as
+                // long as the call.
                 Place::Mirrored(place) => unsafe {
                     function($($before,)* place.as_ptr(), flags $(, $after)*)
                 },
                 Place::Missing(error) => fail(error, -1),
-                // SAFETY: the arguments are the caller's.
+                // SAFETY: the arguments are those of the caller.
                 Place::Elsewhere => unsafe { function($($before,)* path, flags $(, $after)*) },
             }
         }
@@ -155,35 +156,35 @@ const MAGIC: c_ulong = 0x1B;
 
 /// Borrows a descriptor of the program's.
 fn borrow(descriptor: c_int) -> BorrowedFd<'static> {
-    // SAFETY: it is in the table, so that it is open; a program that closes it meanwhile gets
-    // EBADF, as from the kernel.
+    // SAFETY: the descriptor is in the table, so it is open; if the program closes it meanwhile,
+    // the call fails with EBADF, as in the kernel.
     unsafe { BorrowedFd::borrow_raw(descriptor) }
 }
 
 /// # Safety
-/// As the C library's function of this name.
+/// The requirements of the C library's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close(descriptor: c_int) -> c_int {
-    // First, because afterwards another thread may get the number.
+    // The entry is removed first, because after the call another thread may get the same number.
     table::remove(descriptor);
     match next!(close: unsafe extern "C" fn(c_int) -> c_int) {
-        // SAFETY: the argument is the caller's.
+        // SAFETY: the argument is that of the caller.
         Some(function) => unsafe { function(descriptor) },
         None => fail(Errno::NOSYS, -1),
     }
 }
 
 /// # Safety
-/// As the C library's function of this name.
+/// The requirements of the C library's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn read(descriptor: c_int, room: *mut c_void, count: size_t) -> ssize_t {
     match table::kind(descriptor) {
-        // SAFETY: the caller answers for the room.
+        // SAFETY: the caller guarantees that `room` has `count` bytes.
         Kind::Umad => unsafe { read_umad(descriptor, room, count) },
         Kind::IsSm => fail(Errno::INVAL, -1),
         Kind::Other => {
             match next!(read: unsafe extern "C" fn(c_int, *mut c_void, size_t) -> ssize_t) {
-                // SAFETY: the arguments are the caller's.
+                // SAFETY: the arguments are those of the caller.
                 Some(function) => unsafe { function(descriptor, room, count) },
                 None => fail(Errno::NOSYS, -1),
             }
@@ -191,10 +192,10 @@ pub unsafe extern "C" fn read(descriptor: c_int, room: *mut c_void, count: size_
     }
 }
 
-/// `read` of programs compiled with buffer checks.
+/// The `read` that programs compiled with buffer checks call.
 ///
 /// # Safety
-/// As the C library's function of this name.
+/// The requirements of the C library's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __read_chk(
     descriptor: c_int,
@@ -203,18 +204,18 @@ pub unsafe extern "C" fn __read_chk(
     room_len: size_t,
 ) -> ssize_t {
     if table::kind(descriptor) == Kind::Umad && count <= room_len {
-        // SAFETY: the caller answers for the room.
+        // SAFETY: the caller guarantees that `room` has `count` bytes.
         return unsafe { read_umad(descriptor, room, count) };
     }
     match next!(__read_chk: unsafe extern "C" fn(c_int, *mut c_void, size_t, size_t) -> ssize_t) {
-        // SAFETY: the arguments are the caller's.
+        // SAFETY: the arguments are those of the caller.
         Some(function) => unsafe { function(descriptor, room, count, room_len) },
         None => fail(Errno::NOSYS, -1),
     }
 }
 
 /// # Safety
-/// `room` has `count` bytes.
+/// `room` must be valid for writes of `count` bytes.
 unsafe fn read_umad(descriptor: c_int, room: *mut c_void, count: size_t) -> ssize_t {
     let Some(entry) = table::umad(descriptor) else {
         return fail(Errno::BADF, -1);
@@ -222,7 +223,7 @@ unsafe fn read_umad(descriptor: c_int, room: *mut c_void, count: size_t) -> ssiz
     if room.is_null() {
         return fail(Errno::FAULT, -1);
     }
-    // SAFETY: the caller guarantees it. The content is only written to.
+    // SAFETY: the caller guarantees that `room` has `count` bytes. The slice is only written to.
     let room = unsafe { std::slice::from_raw_parts_mut(room.cast::<u8>(), count) };
     match umad::read(borrow(descriptor), entry, room) {
         Ok(read) => read as ssize_t,
@@ -231,7 +232,7 @@ unsafe fn read_umad(descriptor: c_int, room: *mut c_void, count: size_t) -> ssiz
 }
 
 /// # Safety
-/// As the C library's function of this name.
+/// The requirements of the C library's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(descriptor: c_int, bytes: *const c_void, count: size_t) -> ssize_t {
     match table::kind(descriptor) {
@@ -240,7 +241,7 @@ pub unsafe extern "C" fn write(descriptor: c_int, bytes: *const c_void, count: s
             let Some(entry) = table::umad(descriptor) else {
                 return fail(Errno::BADF, -1);
             };
-            // SAFETY: the caller guarantees it.
+            // SAFETY: the caller guarantees that `bytes` has `count` bytes.
             let message = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), count) };
             match umad::write(borrow(descriptor), entry, message) {
                 Ok(written) => written as ssize_t,
@@ -250,7 +251,7 @@ pub unsafe extern "C" fn write(descriptor: c_int, bytes: *const c_void, count: s
         Kind::IsSm => fail(Errno::INVAL, -1),
         Kind::Other => {
             match next!(write: unsafe extern "C" fn(c_int, *const c_void, size_t) -> ssize_t) {
-                // SAFETY: the arguments are the caller's.
+                // SAFETY: the arguments are those of the caller.
                 Some(function) => unsafe { function(descriptor, bytes, count) },
                 None => fail(Errno::NOSYS, -1),
             }
@@ -259,7 +260,7 @@ pub unsafe extern "C" fn write(descriptor: c_int, bytes: *const c_void, count: s
 }
 
 /// # Safety
-/// As the C library's function of this name.
+/// The requirements of the C library's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ioctl(
     descriptor: c_int,
@@ -270,7 +271,7 @@ pub unsafe extern "C" fn ioctl(
     let entry = table::umad(descriptor).filter(|_| request >> 8 & 0xFF == MAGIC);
     let Some(entry) = entry else {
         return match next!(ioctl: unsafe extern "C" fn(c_int, c_ulong, *mut c_void) -> c_int) {
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the arguments are those of the caller.
             Some(function) => unsafe { function(descriptor, request, argument) },
             None => fail(Errno::NOSYS, -1),
         };
@@ -286,7 +287,7 @@ pub unsafe extern "C" fn ioctl(
     let mut nothing = [];
     let argument = match len {
         0 => &mut nothing[..],
-        // SAFETY: the request's number gives the length of its argument.
+        // SAFETY: the request number encodes the length of the argument.
         _ => unsafe { std::slice::from_raw_parts_mut(argument.cast::<u8>(), len) },
     };
     match umad::control(borrow(descriptor), entry, request, argument) {

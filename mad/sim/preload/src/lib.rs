@@ -10,15 +10,15 @@
 //!   directory that the server keeps up to date (`paths`). Other functions of the C library that
 //!   open files themselves, such as `scandir`, work on it unchanged.
 //! * Opening `/dev/infiniband/umadN` or `issmN` connects to the server; the descriptor is the
-//!   connection, so that `poll` and its relatives work on it, and the server sees when the process
-//!   closes it or dies (`device`).
+//!   connection, so that `poll` and similar functions work on it, and the server sees when the
+//!   process closes it or dies (`device`).
 //! * `read`, `write` and `ioctl` on such a descriptor are turned into packets and back (`umad`).
 //!
 //! Without `RSM_SIM_SOCKET` every function is the C library's own. The shim itself never calls the
 //! functions that it interposes: it makes its system calls directly, through rustix.
 //!
-//! Not covered: descriptors made by `dup` and its relatives, which programs with libibumad do not
-//! use.
+//! Descriptors that `dup` and similar functions make are not covered; programs with libibumad do
+//! not use them.
 
 mod device;
 pub mod exports;

@@ -1,4 +1,4 @@
-//! The C library's own functions, behind those of the shim.
+//! The C library's own functions, which the functions of the shim replace and call.
 
 #![allow(unsafe_code)] // Symbols are looked up by name; what they are, only their declarations say.
 
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rustix::io::Errno;
 
-/// A C library function behind an interposed one. `F` is the type of a C function.
+/// A function of the C library that the shim interposes. `F` is the type of the C function.
 pub(crate) struct Next<F> {
     name: &'static CStr,
-    /// Null until the first look-up.
+    /// The address of the function; null until the first look-up.
     found: AtomicPtr<c_void>,
     function: PhantomData<F>,
 }
@@ -30,7 +30,7 @@ impl<F: Copy> Next<F> {
         }
     }
 
-    /// The function; `None` if the C library has none of this name.
+    /// The function; `None` if the C library has no function of this name.
     pub(crate) fn get(&self) -> Option<F> {
         let mut found = self.found.load(Ordering::Acquire);
         if found.is_null() {
@@ -38,14 +38,14 @@ impl<F: Copy> Next<F> {
             found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
             self.found.store(found, Ordering::Release);
         }
-        // SAFETY: the caller of `new` guarantees that this is the type of the function of this
-        // name, and the sizes are the same.
+        // SAFETY: the caller of `new` guarantees that `F` is the type of the function of this name,
+        // and a pointer has the size of `F`.
         (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
     }
 }
 
 /// Sets errno.
 pub(crate) fn set_errno(error: Errno) {
-    // SAFETY: it is this thread's own.
+    // SAFETY: the location belongs to this thread.
     unsafe { *libc::__errno_location() = error.raw_os_error() };
 }

@@ -9,11 +9,11 @@ use rustix::io::Errno;
 
 use crate::setting::{Setting, setting};
 
-/// How long the shim relies on the server's last answer about the node. Linux caches such
-/// attributes and updates them a moment after they change.
+/// The time for which the shim relies on the last answer of the server about the node. Linux caches
+/// such attributes and updates them a moment after they change.
 const FRESH_FOR: Duration = Duration::from_millis(1);
 
-/// Directories that the server mirrors.
+/// The directories that the server mirrors.
 const MIRRORED: [&[u8]; 2] = [b"/sys/class/infiniband", b"/sys/class/infiniband_mad"];
 const CLASS: &[u8] = b"/sys/class/";
 
@@ -30,18 +30,18 @@ pub(crate) enum Device {
 pub(crate) enum Place {
     /// A path that the shim leaves alone.
     Elsewhere,
-    /// A device.
+    /// A path of a device file.
     Device(Device),
-    /// Sysfs; the path in the mirror.
+    /// A path of sysfs; the value is the path in the directory of the server.
     Mirrored(CString),
-    /// Sysfs or a device that is not available.
+    /// A path of sysfs or of a device that is not available.
     Missing(Errno),
 }
 
 /// The place of `path`.
 pub(crate) fn place(path: &CStr) -> Place {
     let bytes = path.to_bytes();
-    // Nearly all paths are elsewhere.
+    // Nearly all paths belong to other directories.
     if !bytes.starts_with(CLASS) && !bytes.starts_with(DEVICES) {
         return Place::Elsewhere;
     }
@@ -65,7 +65,7 @@ pub(crate) fn place(path: &CStr) -> Place {
         Ok(mut place) => {
             place.push(b'/');
             place.extend_from_slice(&bytes[CLASS.len()..]);
-            // Neither part has a zero in it.
+            // Neither part contains a zero byte.
             CString::new(place).map_or(Place::Missing(Errno::INVAL), Place::Mirrored)
         }
         Err(error) => Place::Missing(error),

@@ -1,4 +1,4 @@
-//! The environment variables, and the start of a connection to the server.
+//! The environment variables of the shim, and the start of a connection to the server.
 
 use std::ffi::OsString;
 use std::io::IoSlice;
@@ -25,13 +25,14 @@ pub(crate) struct Setting {
     port: u32,
 }
 
-/// The setting; `None` if the shim is inactive.
+/// The setting from the environment; `None` if the shim is inactive.
 pub(crate) fn setting() -> Option<&'static Setting> {
     static SETTING: OnceLock<Option<Setting>> = OnceLock::new();
     SETTING
         .get_or_init(|| {
             let socket = std::env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty())?;
-            // The program may change its directory before it opens another device.
+            // The path becomes absolute, because the program may change its directory before it
+            // opens another device.
             let socket = std::path::absolute(&socket).map_or(socket, OsString::from);
             let port = std::env::var_os(PORT_VARIABLE).filter(|port| !port.is_empty());
             Some(Setting {
@@ -110,7 +111,8 @@ impl Setting {
     }
 }
 
-/// Prints the reason on the terminal, once, for the program only learns that a device is missing.
+/// Prints the reason on the terminal, once, because the program itself only learns that a device is
+/// missing.
 fn complain(reason: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {

@@ -4,25 +4,25 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
-/// Descriptors from here on cannot be devices; the usual limit of a process is 1024.
+/// The number of descriptors that can be devices, from 0 on; the usual limit of a process is 1024.
 pub(crate) const MAX_DESCRIPTORS: usize = 4096;
 
 /// The kind of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// No device of the shim.
+    /// The descriptor is no device of the shim.
     Other = 0,
-    /// A device for datagrams.
+    /// The descriptor is a device for datagrams.
     Umad = 1,
-    /// A device that sets IsSM.
+    /// The descriptor is a device that sets IsSM.
     IsSm = 2,
 }
 
 /// The shim's state of a descriptor.
 pub(crate) struct Entry {
     kind: AtomicU8,
-    /// Headers have a P_Key index.
+    /// Whether headers have a P_Key index.
     pub(crate) has_pkey: AtomicBool,
     /// An agent was registered, so that `has_pkey` is fixed.
     pub(crate) used: AtomicBool,
@@ -30,7 +30,8 @@ pub(crate) struct Entry {
     pub(crate) agents: AtomicU32,
     /// A bit for each agent that the server does RMPP for.
     pub(crate) segmented: AtomicU32,
-    /// Whether the next message is longer than a datagram. Locked while a message is read.
+    /// Whether the next message is longer than a datagram. The lock is held while a message is
+    /// read.
     pub(crate) long_next: Mutex<bool>,
 }
 

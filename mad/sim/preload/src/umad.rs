@@ -1,4 +1,4 @@
-//! `read`, `write` and `ioctl` of an open device, as packets.
+//! The calls `read`, `write` and `ioctl` of an open device, as packets.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,7 +21,8 @@ use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use crate::table::Entry;
 
-/// The length of a datagram, and of its headers up to RMPP's, in bytes.
+/// The length of a datagram in bytes, and the length of its headers up to and including that of
+/// RMPP.
 const MAD_LEN: usize = 256;
 const RMPP_HEADER_LEN: usize = 36;
 
@@ -29,8 +30,8 @@ const RMPP_HEADER_LEN: usize = 36;
 const RMPP_FLAGS: usize = 26;
 const RMPP_ACTIVE: u8 = 1;
 
-/// Takes the next message, like Linux: with room for a part of it only, the call gives that part
-/// and fails with ENOSPC, and the message stays.
+/// Reads the next message as Linux does: if `room` is too short, the call returns the first part
+/// and fails with ENOSPC, and the message stays in the queue.
 pub(crate) fn read(device: BorrowedFd<'_>, entry: &Entry, room: &mut [u8]) -> Result<usize, Errno> {
     let mut long_next = entry.long_next.lock();
     let mut head = [0; size_of::<Parcel>()];
@@ -58,7 +59,7 @@ pub(crate) fn read(device: BorrowedFd<'_>, entry: &Entry, room: &mut [u8]) -> Re
     }
     *long_next = false;
     if total <= MAX_INLINE {
-        // All of it is there; this only takes it out of the queue.
+        // The packet has arrived completely; this only removes it from the queue.
         receive(device, &mut head, &mut [], RecvFlags::empty())?;
         return Ok(total);
     }
@@ -74,21 +75,22 @@ pub(crate) fn read(device: BorrowedFd<'_>, entry: &Entry, room: &mut [u8]) -> Re
     Ok(total)
 }
 
-/// Waits for the message behind an announcement: the server sends it as soon as there is room.
+/// Waits for the message that an announcement precedes: the server sends it as soon as there is
+/// room.
 fn wait(device: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut arrival = [PollFd::from_borrowed_fd(device, PollFlags::IN)];
     rustix::io::retry_on_intr(|| rustix::event::poll(&mut arrival, None))?;
     Ok(())
 }
 
-/// The next parcel; its body goes into `room`.
+/// Receives the next parcel; its body is written to `room`.
 fn receive_parcel(
     device: BorrowedFd<'_>,
     head: &mut [u8],
     room: &mut [u8],
     flags: RecvFlags,
 ) -> Result<Parcel, Errno> {
-    // Nothing received: the server is gone.
+    // An empty packet means that the server is gone.
     let received = receive(device, head, room, flags)?.0;
     let parcel = split::<Parcel>(&head[..received.min(head.len())]);
     Ok(parcel.ok_or(Errno::IO)?.0)
@@ -205,7 +207,7 @@ pub(crate) fn control(
         len: argument.len() as u32,
     };
     send(device, &call, argument, Some(there.as_fd()))?;
-    // If the server goes, its end closes, and this end notices.
+    // If the server ends, its end of the socket closes, and this end is notified.
     drop(there);
     let mut buffer = [0; 256];
     let received = rustix::io::retry_on_intr(|| {

@@ -1,4 +1,5 @@
-//! ARInfo, ARGroupTable and the adaptive linear forwarding table of NVIDIA switches.
+//! The agent's answers for ARInfo, ARGroupTable and the adaptive linear forwarding table of NVIDIA
+//! switches.
 
 use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{
@@ -47,7 +48,7 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// The block of groups that a request names, and the one that the switch takes it for.
+    /// The block of groups that a request names, and the block that the switch uses instead of it.
     fn group_block(&mut self, modifier: u32) -> Result<(u16, u16), Status> {
         let one_for_all = self.has(Habit::IgnoresAdaptiveBlocks);
         let refuses = self.has(Habit::RefusesAdaptiveTables);

@@ -1,4 +1,5 @@
-//! LinearForwardingTable and MulticastForwardingTable (IBA 14.2.5.10, 14.2.5.12).
+//! The agent's answers for LinearForwardingTable and MulticastForwardingTable (IBA 14.2.5.10,
+//! 14.2.5.12).
 
 use rsm_mad::wire::attr::{LinearForwardingTable, MulticastForwardingTable};
 use rsm_mad::wire::header::Status;
@@ -10,7 +11,8 @@ use crate::personality::Habit;
 
 type Data = [u8; SMP_DATA_LEN];
 
-/// Where a block starts in the linear table, if the switch has it.
+/// The index in the linear table at which a block starts. Fails if the switch does not have the
+/// block.
 fn lft_start(switch: &Switch, modifier: u32) -> Result<usize, Status> {
     let entries = LinearForwardingTable::ENTRIES as u32;
     if modifier < u32::from(switch.info.linear_fdb_cap()).div_ceil(entries) {
@@ -20,7 +22,7 @@ fn lft_start(switch: &Switch, modifier: u32) -> Result<usize, Status> {
     }
 }
 
-/// Whether the switch has this block of the multicast table at this position.
+/// Checks that the switch has this block of the multicast table at this position.
 fn check_mft(switch: &Switch, num_ports: u8, modifier: u32) -> Handled {
     const RESERVED: u32 = 0x0FFF_FE00;
     let block = u32::from(MulticastForwardingTable::modifier_block(modifier));

@@ -1,4 +1,4 @@
-//! The management key (IBA 14.2.4).
+//! The check of the management key (IBA 14.2.4).
 
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::{BadMKey, NoticeType, PortInfo, Trap};
@@ -9,8 +9,8 @@ use super::{Effect, Request};
 use crate::notice::notice_of;
 use crate::personality::Habit;
 
-/// Whether a request with `key` passes the M_Key check (IBA 14.2.4.1): every request without a key
-/// set, and Gets without the key up to protection level 1.
+/// Whether a request with `key` passes the M_Key check (IBA 14.2.4.1): every request if the port
+/// has no key, and a Get without the key up to protection level 1.
 pub(crate) fn allows(info: &PortInfo, method: Method, key: u64) -> bool {
     info.m_key() == 0
         || info.m_key() == key
@@ -18,13 +18,13 @@ pub(crate) fn allows(info: &PortInfo, method: Method, key: u64) -> bool {
 }
 
 impl Request<'_> {
-    /// Whether the agent accepts TrapRepress: one that checks it requires the right key.
+    /// Whether the agent accepts a TrapRepress: an agent that checks it requires the right key.
     pub(crate) fn repress_allowed(&mut self, smp: &Smp, slid: Lid) -> bool {
         !self.has(Habit::ChecksRepress) || self.m_key_matches(smp, slid)
     }
 
-    /// Checks the key. A right one stops the countdown of the lease; the agent counts a wrong one,
-    /// sends a trap, and starts the countdown.
+    /// Checks the key of a request. A right key stops the countdown of the lease; after a wrong key
+    /// the agent increments the counter, sends a trap, and starts the countdown.
     pub(super) fn m_key_matches(&mut self, smp: &Smp, slid: Lid) -> bool {
         let method = smp.header().method();
         let address = self.address;

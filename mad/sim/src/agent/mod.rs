@@ -28,11 +28,11 @@ use crate::personality::{Habit, Personality};
 /// A consequence of an agent's work.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Effect {
-    /// The manager took the link at this port down. The link trains again if both ends can.
+    /// The manager took the link at this port down. The link trains again if both ends can train.
     LinkDown(u32),
     /// Both ends of the link at this port may be able to train now.
     Train(u32),
-    /// This port was armed.
+    /// The port became Armed.
     Armed(u32),
     /// An event for the host at this port.
     Event(u32, PortEvent),
@@ -47,30 +47,31 @@ pub(crate) enum Effect {
 pub(crate) enum Outcome {
     /// The data is the answer.
     Answer(Status),
-    /// There is no answer.
+    /// The agent sends no answer.
     Discard(DropReason),
     /// The client at the port answers.
     Client,
 }
 
-/// One request at one agent.
+/// One request that one agent handles.
 pub(crate) struct Request<'a> {
     pub(crate) fabric: &'a mut Fabric,
     pub(crate) config: &'a SimConfig,
     pub(crate) effects: &'a mut Vec<Effect>,
-    /// The port the request came in by; port 0 on a switch when it came from the switch's own host.
+    /// The port by which the request entered the node; port 0 of a switch if the request came from
+    /// the switch's own host.
     pub(crate) entry: u32,
-    /// The node.
+    /// The index of the node.
     pub(crate) node: u32,
     /// The port that holds the agent's LID and M_Key.
     pub(crate) address: u32,
 }
 
-/// The result of a handler: the data is the answer, or the status is.
+/// The result of a handler: if `Ok`, the data are the answer; if `Err`, the status is.
 type Handled = Result<(), Status>;
 
 impl<'a> Request<'a> {
-    /// A request that came in by `entry`.
+    /// A request that entered the node by the port `entry`.
     pub(crate) fn at(
         fabric: &'a mut Fabric,
         config: &'a SimConfig,
@@ -89,8 +90,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Handles a Get or a Set; the answer's data replaces the request's. `slid` is the packet's
-    /// SLID, for the trap that a wrong key raises.
+    /// Handles a Get or a Set; the data of the answer replace those of the request. `slid` is the
+    /// packet's SLID, for the trap that a wrong key raises.
     pub(crate) fn handle(&mut self, smp: &mut Smp, slid: rsm_ids::Lid) -> Outcome {
         let header = *smp.header();
         if !self.m_key_matches(smp, slid) {
@@ -187,8 +188,8 @@ impl<'a> Request<'a> {
         self.fabric.node(self.node).is_switch()
     }
 
-    /// The port of `number` in a modifier: on a switch any of its ports, on other nodes always the
-    /// port that received the request.
+    /// The port that `number` in a modifier names: on a switch any of its ports, on other nodes
+    /// always the port that received the request.
     fn table_port(&self, number: u8) -> Result<u32, Status> {
         if self.is_switch() {
             self.fabric

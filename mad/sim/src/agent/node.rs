@@ -1,4 +1,5 @@
-//! NodeInfo, NodeDescription, SwitchInfo, GUIDInfo (IBA 14.2.5.2 to 14.2.5.5).
+//! The agent's answers for NodeInfo, NodeDescription, SwitchInfo and GUIDInfo (IBA 14.2.5.2 to
+//! 14.2.5.5).
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{Attribute, GuidInfo, SwitchInfo};
@@ -50,7 +51,7 @@ impl Request<'_> {
             .set_default_port(wanted.default_port())
             .set_default_multicast_primary_port(wanted.default_multicast_primary_port())
             .set_default_multicast_not_primary_port(wanted.default_multicast_not_primary_port());
-        // Writing one clears the bit, writing zero leaves it.
+        // Writing one to the field clears the bit; writing zero leaves it unchanged.
         if wanted.port_state_change() {
             info.set_port_state_change(false);
         }

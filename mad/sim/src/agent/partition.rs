@@ -1,4 +1,4 @@
-//! P_KeyTable (IBA 14.2.5.7).
+//! The agent's answers for P_KeyTable (IBA 14.2.5.7).
 
 use rsm_mad::transport::PortEvent;
 use rsm_mad::wire::attr::PKeyTable;
@@ -11,7 +11,7 @@ use super::{Effect, Handled, Request};
 const DEFAULT_P_KEY: [u8; 2] = [0xFF, 0xFF];
 
 impl Request<'_> {
-    /// The port, the block and how many bytes of it there are.
+    /// The port, the number of the block, and the number of bytes of the block that the port has.
     fn p_key_block(&self, modifier: u32) -> Result<(u32, u16, usize), Status> {
         let number = PKeyTable::modifier_port(modifier).0;
         let port = self.table_port(number)?;

@@ -1,4 +1,5 @@
-//! PortInfo (IBA 14.2.5.6): which fields take a Set, and the port state rules of IBA 7.2.7.
+//! The agent's answers for PortInfo (IBA 14.2.5.6): the fields that a Set changes, and the port
+//! state rules of IBA 7.2.7.
 
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::transport::PortEvent;
@@ -13,7 +14,7 @@ use super::{Effect, Handled, Request};
 use crate::fabric::NONE;
 use crate::personality::{Habit, PortFields, Taken};
 
-/// In LinkSpeedExtEnabled2: all speeds of LinkSpeedExtSupported2.
+/// The value of LinkSpeedExtEnabled2 that stands for all speeds of LinkSpeedExtSupported2.
 const ALL_EXT2: LinkSpeedExt2 = LinkSpeedExt2(7);
 
 impl Request<'_> {
@@ -44,10 +45,10 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// `info` of a port as shown to a requester with `key`.
+    /// The `info` of a port as a requester with `key` sees it.
     fn shown(&self, port: u32, mut info: PortInfo, key: u64) -> PortInfo {
         info.set_local_port_num(PortNum(self.fabric.port(self.entry).number));
-        // From protection level 1 on, only requesters with the key see it (IBA 14.2.4.1).
+        // From protection level 1 on, only requesters with the key see the M_Key (IBA 14.2.4.1).
         if info.m_key_protect_bits() != 0 && key != info.m_key() {
             info.set_m_key(0);
         }
@@ -61,7 +62,7 @@ impl Request<'_> {
         let modifier = smp.header().modifier();
         let port = self.info_port(modifier)?;
         if !self.is_switch() && port != self.entry {
-            // A port of an adapter takes Sets through itself only.
+            // A port of an adapter accepts Sets only through itself.
             return Err(Status::INVALID_FIELD);
         }
         let wanted = *PortInfo::from_data(smp.data());
@@ -96,7 +97,8 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// Makes the answer to a Set show old values for the fields that the device mishandles so.
+    /// Changes the answer to a Set so that it shows old values for the fields that the device
+    /// mishandles in this manner.
     fn show_old(&mut self, port: u32, old: &PortInfo, answer: &mut PortInfo) {
         let personality = self.personality();
         let shown = self.fabric.port(port).shown_old;
@@ -127,7 +129,7 @@ impl Request<'_> {
     }
 
     /// Changes the state as the manager may request: to Armed from Init, to Active from Armed, to
-    /// Down from any.
+    /// Down from any state.
     fn set_state(
         &self,
         port: u32,
@@ -137,7 +139,7 @@ impl Request<'_> {
     ) -> Handled {
         let (state, physical) = (wanted.port_state(), wanted.port_physical_state());
         if !has_link {
-            // Port 0 is always Active; a Set of Active is no change.
+            // Port 0 is always Active, so a Set of Active changes nothing.
             let nothing = matches!(state, PortState::NoChange | PortState::Active)
                 && matches!(
                     physical,
@@ -184,7 +186,7 @@ impl Request<'_> {
             || (peer != NONE && self.fabric.port(peer).info.port_state() >= least)
     }
 
-    /// Reports the changes to the host behind the port.
+    /// Reports the changes of a Set to the host behind the port.
     fn tell(&mut self, port: u32, old: &PortInfo, new: &PortInfo, wanted: &PortInfo) {
         if port != self.address {
             return;
@@ -206,7 +208,7 @@ impl Request<'_> {
         }
     }
 
-    /// Takes the link down or up as the request requires.
+    /// Takes the link down or lets it train again, as the request requires.
     fn move_link(&mut self, port: u32, old: &PortInfo, wanted: &PortInfo) {
         let goes_down = wanted.port_state() == PortState::Down
             || wanted.port_physical_state() != PortPhysicalState::NoChange;

@@ -1,4 +1,4 @@
-//! SLtoVLMappingTable and VLArbitrationTable (IBA 14.2.5.8, 14.2.5.9).
+//! The agent's answers for SLtoVLMappingTable and VLArbitrationTable (IBA 14.2.5.8, 14.2.5.9).
 
 use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{Attribute, SlToVlMapping, VlArbitration, VlArbitrationBlock};
@@ -15,7 +15,7 @@ type Data = [u8; SMP_DATA_LEN];
 const MAPPING_LEN: usize = SlToVlMapping::ENTRIES / 2;
 
 impl Request<'_> {
-    /// Whether port 0 of this switch sends data packets of its own, so that it has tables for them.
+    /// Whether port 0 of this switch sends data packets of its own and therefore has these tables.
     fn has_enhanced_port0(&self) -> bool {
         let switch = &self.fabric.node(self.node).switch;
         switch
@@ -95,7 +95,7 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// The port, the block and how many bytes of it there are.
+    /// The port, the number of the block, and the number of bytes of the block that the port has.
     fn arbitration_block(&self, modifier: u32) -> Result<(u32, u8, usize), Status> {
         if self.has(Habit::NoVlArbitration) {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);

@@ -1,4 +1,5 @@
-//! QoSConfigSL of adapters: the limits of the rates of service levels, of ports and virtual ports.
+//! The agent's answers for QoSConfigSL of adapters: the rate limits of service levels, of ports and
+//! of virtual ports.
 
 use rsm_mad::wire::attr::QosConfigSl;
 use rsm_mad::wire::header::{AttrId, Status};
@@ -11,7 +12,7 @@ use crate::personality::Habit;
 type Data = [u8; SMP_DATA_LEN];
 
 impl Request<'_> {
-    /// Whether the device shows the capability.
+    /// Whether the device announces the capability for rate limits.
     pub(super) fn has_rate_limits(&self) -> bool {
         let all = [
             Habit::RateLimits,

@@ -1,5 +1,5 @@
-//! Attributes of NVIDIA devices beside adaptive routing, SwitchPortStateTable and
-//! PortInfoExtended.
+//! The agent's answers for attributes of NVIDIA devices that are not of adaptive routing, and for
+//! SwitchPortStateTable and PortInfoExtended.
 
 use rsm_ids::{LinkSpeed, PortNum};
 use rsm_mad::wire::attr::{
@@ -28,15 +28,15 @@ const SWITCH: Capabilities = Capabilities::NONE
     .with(Capability::SharpAggregationNode)
     .with(Capability::SpecialPortMarking)
     .with(Capability::EnhancedTrap128);
-/// Capabilities of a ConnectX-7 adapter.
+/// The capabilities of a ConnectX-7 adapter.
 const ADAPTER: Capabilities = Capabilities::NONE
     .with(Capability::ExtendedPortInfo)
     .with(Capability::OutOfOrder);
-/// Capabilities of an adapter that takes packets in order alone.
+/// The capabilities of an adapter that accepts packets only in order.
 const IN_ORDER: Capabilities = Capabilities::NONE.with(Capability::ExtendedPortInfo);
 
 impl Request<'_> {
-    /// GeneralInfo: refused, unless the device has a habit for it.
+    /// Handles a Get of GeneralInfo: refused, unless the device has a habit that provides it.
     pub(super) fn get_general_info(&mut self, modifier: u32, data: &mut Data) -> Handled {
         let mut info = GeneralInfo::default();
         if self.has(Habit::NonsenseGeneralInfo) {
@@ -110,8 +110,9 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// ExtendedPortInfo: LinkSpeedEnabled of devices with FDR10, which the link takes when it next
-    /// trains, SHArPANEnable of special ports of switches, OOOSLMask of adapters. Other fields stay.
+    /// Handles a Set of ExtendedPortInfo: LinkSpeedEnabled of devices with FDR10, which takes
+    /// effect when the link next trains, SHArPANEnable of special ports of switches, and OOOSLMask
+    /// of adapters. Other fields stay unchanged.
     pub(super) fn set_extended_port_info(&mut self, modifier: u32, data: &mut Data) -> Handled {
         if self.has(Habit::RefusesFdr10) || self.has(Habit::RefusesExtendedPortSets) {
             return Err(Status::INVALID_FIELD);
@@ -136,7 +137,7 @@ impl Request<'_> {
         self.get_extended_port_info(modifier, data)
     }
 
-    /// SwitchPortStateTable of devices that claim it in CapabilityMask2.
+    /// Handles a Get of SwitchPortStateTable at devices that announce it in CapabilityMask2.
     pub(super) fn get_port_states(&mut self, modifier: u32, data: &mut Data) -> Handled {
         let node = self.fabric.node(self.node);
         let has_lost_it = self.has(Habit::ForgetsPortStates) && node.epoch > 0;
@@ -147,7 +148,7 @@ impl Request<'_> {
         if !self.is_switch() || !answers {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         }
-        // Bit 15 says that the requester knows state 5, which no port here takes.
+        // Bit 15 says that the requester knows state 5, which no port here has.
         let block = modifier & !0x8000;
         if block > u32::from(SwitchPortStateTable::block_of(PortNum(node.num_ports))) {
             return Err(Status::INVALID_FIELD);
@@ -176,7 +177,7 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// PortInfoExtended of devices that claim it in CapabilityMask2.
+    /// Handles a Get of PortInfoExtended at devices that announce it in CapabilityMask2.
     pub(super) fn get_port_info_extended(&mut self, modifier: u32, data: &mut Data) -> Handled {
         if !self.has(Habit::ErrorCorrection) {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);

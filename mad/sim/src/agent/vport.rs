@@ -1,4 +1,4 @@
-//! NVIDIA's attributes of virtual ports.
+//! The agent's answers for NVIDIA's attributes of virtual ports.
 
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::{
@@ -14,7 +14,7 @@ use crate::personality::Habit;
 
 type Data = [u8; SMP_DATA_LEN];
 
-/// P_Keys of a virtual port after power-on: full membership of the default partition.
+/// The P_Key of a virtual port after power-on: full membership of the default partition.
 const FRESH_P_KEY: [u8; 2] = [0xFF, 0xFF];
 
 /// A block without entries.
@@ -163,7 +163,7 @@ impl Request<'_> {
             vports.info.set_vport_state_change(false);
         }
         vports.info.set_enabled(wanted.enabled());
-        // Vports come up, and the bit then shows it.
+        // The virtual ports come up, and their state bits then show it.
         vports.follow_link(is_up);
         let mut info = vports.info;
         info.set_vport_index_top(vports.top());
@@ -214,7 +214,7 @@ fn p_key_place(modifier: u32) -> (u16, u16) {
     (index, VPortPKeyTable::modifier_block(modifier))
 }
 
-/// How many keys the block has.
+/// The number of P_Keys in the block.
 fn p_keys_in(vport: &VPort, block: u16) -> Result<usize, Status> {
     let first = usize::from(block) * PKeyTable::ENTRIES;
     let keys = usize::from(vport.node.partition_cap()).saturating_sub(first);

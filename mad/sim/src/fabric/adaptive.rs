@@ -1,4 +1,4 @@
-//! Adaptive routing of a switch: groups of ports, and entries that name them.
+//! Adaptive routing of a switch: groups of ports, and the table entries that name the groups.
 
 use std::collections::BTreeMap;
 
@@ -17,29 +17,31 @@ pub enum LinearWrites {
     Wait,
 }
 
-/// How many groups a switch with [`Habit::AdaptiveRouting`](crate::Habit::AdaptiveRouting) has, the
-/// empty one included.
+/// The number of groups of a switch with [`Habit::AdaptiveRouting`](crate::Habit::AdaptiveRouting),
+/// the empty group 0 included.
 const GROUPS: u16 = 2048;
 
-/// Adaptive routing of one switch. The switch has ARInfo, and forwards by tables of its own while
+/// The adaptive routing of one switch. The switch has ARInfo, and forwards by separate tables while
 /// ARInfo.E is set.
 #[derive(Debug, Clone)]
 pub(crate) struct AdaptiveRouting {
     pub(crate) info: ArInfo,
-    /// Static port by LID; LIDs beyond are dropped.
+    /// The static port of each LID; packets to LIDs beyond the end are dropped.
     pub(crate) entries: Vec<u8>,
-    /// Group by LID; 0, and LIDs beyond: the static port alone.
+    /// The group of each LID. For group 0, and for LIDs beyond the end, only the static port is
+    /// used.
     pub(crate) groups: Vec<u16>,
-    /// Blocks of the group table, if ever written; other groups are empty.
+    /// The blocks of the group table that were ever written; other groups are empty.
     pub(crate) group_table: BTreeMap<u16, ArGroupTable>,
     pub(crate) linear_writes: LinearWrites,
-    /// The agent refuses Set(ARInfo).
+    /// Whether the agent refuses Set(ARInfo).
     pub(crate) locked: bool,
 }
 
 impl AdaptiveRouting {
-    /// After power-on: off, without groups. Half of the switches treat Sets of the linear table in
-    /// each way while adaptive routing is on, because either may be true of hardware.
+    /// The state after power-on: disabled, without groups. For Sets of the linear table while
+    /// adaptive routing is enabled, one half of the switches behaves in one manner and the other
+    /// half in the other, because either may be true of hardware.
     pub(crate) fn blank(switch: Guid) -> AdaptiveRouting {
         let mut info = ArInfo::default();
         info.set_group_cap(GROUPS)

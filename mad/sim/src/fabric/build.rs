@@ -1,4 +1,4 @@
-//! Builds the hardware of a netlist, as after power-on.
+//! Builds the hardware of a netlist in its state after power-on.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ use crate::error::SimError;
 use crate::personality::{Habit, Personality, PortFields};
 use crate::rng::Probability;
 
-/// The rate of a node's ports if none of its cables has a rate: 4x HDR.
+/// The rate of a node's ports if none of the cables of the node has a rate: 4x HDR.
 pub(crate) const USUAL: (netlist::LinkWidth, LinkSpeed) = (netlist::LinkWidth::X4, LinkSpeed::Hdr);
 
-/// NeighborMTU after power-on: 256 bytes, the minimum, so that data is lost if a manager forgets
-/// it.
+/// The NeighborMTU after power-on: 256 bytes, the minimum, so that data packets are lost if a
+/// manager forgets to set it.
 const FIRST_MTU: Mtu = Mtu::Bytes256;
 
 impl Fabric {
@@ -136,7 +136,7 @@ impl Fabric {
         }
     }
 
-    /// Gives a node a personality. Links keep their states and run at the best common rate now.
+    /// Sets the personality of a node. Links keep their states and run at the best common rate now.
     pub(crate) fn set_personality(
         &mut self,
         index: u32,
@@ -180,7 +180,8 @@ impl Fabric {
         }
     }
 
-    /// Resets a node to its state after power-on: no tables, no LIDs, no keys. Its links are down.
+    /// Resets a node to its state after power-on: without tables, LIDs and keys. The links of the
+    /// node are down.
     pub(crate) fn reset_node(&mut self, index: u32, config: &SimConfig) {
         let node = &mut self.nodes[index as usize];
         if let Some(switch) = &mut node.switch {
@@ -217,7 +218,7 @@ impl Fabric {
     }
 }
 
-/// Sets the abilities that a personality affects, copied from a fresh port.
+/// Sets the capabilities that a personality affects, copied from a port after power-on.
 fn copy_abilities(to: &mut PortInfo, fresh: &PortInfo) {
     let is_sm = to.capability_mask() & CapabilityMask::IS_SM;
     let vls = to.operational_vls().min(fresh.vl_cap());
@@ -235,7 +236,7 @@ fn copy_abilities(to: &mut PortInfo, fresh: &PortInfo) {
         .set_operational_vls(vls);
 }
 
-/// All rates up to a width and a speed.
+/// All rates up to this width and this speed.
 pub(crate) fn rate_up_to(width: netlist::LinkWidth, speed: LinkSpeed) -> RateSet {
     let widths = match width {
         netlist::LinkWidth::X1 => LinkWidths::X1,
@@ -247,7 +248,7 @@ pub(crate) fn rate_up_to(width: netlist::LinkWidth, speed: LinkSpeed) -> RateSet
     let highest = match speed {
         LinkSpeed::Sdr => 0x01,
         LinkSpeed::Ddr => 0x02,
-        // FDR10 is QDR in all but a vendor's attribute.
+        // FDR10 differs from QDR only in an attribute of a vendor.
         LinkSpeed::Qdr | LinkSpeed::Fdr10 => 0x04,
         LinkSpeed::Fdr => 0x08,
         LinkSpeed::Edr => 0x10,
@@ -302,7 +303,7 @@ fn blank_switch(enhanced_port0: bool, config: &SimConfig) -> Switch {
     }
 }
 
-/// Adaptive routing after power-on, of a switch that has it.
+/// The adaptive routing of a switch after power-on, `None` if the switch does not support it.
 fn adaptive_routing(personality: Personality, switch: Guid) -> Option<AdaptiveRouting> {
     let has_it = personality.has(Habit::AdaptiveRouting);
     has_it.then(|| AdaptiveRouting::blank(switch))
@@ -313,7 +314,7 @@ fn reset_port(port: &mut Port, node: &Node, config: &SimConfig) {
     port.info = fresh_info(node, port.number, config);
 }
 
-/// PortInfo of the port of this number after power-on, without a link.
+/// The PortInfo of the port with this number after power-on, without a link.
 fn fresh_info(node: &Node, number: u8, config: &SimConfig) -> PortInfo {
     let supported = node.supported;
     let port0 = node.is_switch() && number == 0;
@@ -363,7 +364,7 @@ fn fresh_info(node: &Node, number: u8, config: &SimConfig) -> PortInfo {
     info
 }
 
-/// CapabilityMask of a port; `port0` for port 0 of a switch.
+/// The CapabilityMask of a port; `port0` is set for port 0 of a switch.
 fn capabilities(node: &Node, port0: bool) -> CapabilityMask {
     let enhanced = node.has_enhanced_port0();
     let mut capabilities = CapabilityMask::IS_TRAP_SUPPORTED
@@ -387,7 +388,7 @@ fn capabilities(node: &Node, port0: bool) -> CapabilityMask {
     capabilities
 }
 
-/// CapabilityMask2 of a port that supports these rates.
+/// The CapabilityMask2 of a port that supports these rates.
 fn capabilities2(supported: RateSet) -> CapabilityMask2 {
     let mut capabilities = CapabilityMask2::NONE;
     for (held, bit) in [

@@ -1,4 +1,4 @@
-//! Nodes, ports and cables with their programmed state; no packets, no time.
+//! Nodes, ports and cables with their programmed state, without packets and time.
 
 mod adaptive;
 mod build;
@@ -22,18 +22,18 @@ pub(crate) use node::{DROP, Node, Outstanding, Switch};
 pub(crate) use port::{NONE, Port, PortTables, default_lane};
 pub(crate) use vport::{VPort, VPorts};
 
-/// The most ports a fabric can have: indices are 32 bits and the highest is the niche.
+/// The maximum number of ports of a fabric: indices have 32 bits, and the highest one is [`NONE`].
 pub(crate) const MAX_PORTS: u32 = NONE - 1;
 
-/// The hardware.
+/// The hardware of a simulated fabric.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fabric {
     pub(crate) nodes: Vec<Node>,
-    /// Ports of all nodes, each node's from port 0 up.
+    /// The ports of all nodes, those of one node in a row from port 0 on.
     pub(crate) ports: Vec<Port>,
-    /// Virtual ports, by the port of their host that has them.
+    /// The virtual ports, by the port of the host that has them.
     pub(crate) vports: BTreeMap<u32, VPorts>,
-    /// For look-ups only, never iterated.
+    /// The index of each node by its GUID. For look-ups only, never iterated.
     by_guid: HashMap<Guid, u32>,
 }
 
@@ -96,8 +96,8 @@ impl Fabric {
         Ok(index)
     }
 
-    /// The port whose PortInfo holds the LID and M_Key of `port`: port 0 on a switch, itself
-    /// elsewhere.
+    /// The port whose PortInfo holds the LID and M_Key of `port`: port 0 on a switch, `port` itself
+    /// on other nodes.
     pub(crate) fn address_port(&self, port: u32) -> u32 {
         let node = self.node_of(port);
         if node.is_switch() {
@@ -107,13 +107,14 @@ impl Fabric {
         }
     }
 
-    /// The lower port index of a port's cable, which stands for the link. The port has a cable.
+    /// The lower port index of the two ends of a port's cable, which identifies the link. The port
+    /// must have a cable.
     pub(crate) fn link_of(&self, port: u32) -> u32 {
         port.min(self.port(port).peer)
     }
 
-    /// The node called `name`: its GUID, its identifier (`S-…`, `H-…`, `R-…`), or its description
-    /// if no other node has the same.
+    /// The node that `name` identifies: by its GUID, by its identifier (`S-…`, `H-…`, `R-…`), or by
+    /// its description if no other node has the same description.
     pub(crate) fn find_name(&self, name: &str) -> Result<u32, SimError> {
         let letter = name
             .chars()
@@ -141,7 +142,7 @@ impl Fabric {
         }
     }
 
-    /// How many nodes there are of a kind.
+    /// The number of nodes of a kind.
     pub(crate) fn count(&self, kind: NodeKind) -> usize {
         self.nodes.iter().filter(|node| node.kind == kind).count()
     }

@@ -14,10 +14,10 @@ use super::port::RateSet;
 use crate::personality::{Personality, Role};
 use crate::rng::Probability;
 
-/// How far a node's agent is silent.
+/// The degree to which a node's agent is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Silence {
-    /// The agent works.
+    /// The agent answers.
     #[default]
     None,
     /// The agent forwards directed-route SMPs but answers none.
@@ -27,44 +27,45 @@ pub enum Silence {
     Everything,
 }
 
-/// One node.
+/// A node of the fabric.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) guid: Guid,
     pub(crate) kind: NodeKind,
-    /// Index of the node's port 0 among the fabric's ports; there is one even where the number is
-    /// not used.
+    /// The index of the node's port 0 among the ports of the fabric; the port exists even if the
+    /// node does not use the number.
     pub(crate) first_port: u32,
     /// The number of external ports.
     pub(crate) num_ports: u8,
-    /// Its habits and mishandled fields.
+    /// The habits of the node's agent and the fields that it mishandles.
     pub(crate) personality: Personality,
-    /// The rate of its ports, before its personality reduces it.
+    /// The rate of the node's ports, before the personality of the node reduces it.
     pub(crate) supported: RateSet,
     pub(crate) powered: bool,
     pub(crate) silence: Silence,
-    /// How many more requests the agent answers with BUSY.
+    /// The number of requests that the agent will still answer with BUSY.
     pub(crate) busy_answers: u32,
-    /// How likely a packet that reaches the agent is lost.
+    /// The probability with which a packet that reaches the agent is lost.
     pub(crate) loss: Probability,
-    /// Counts losses of power: packets in the agent before the last one are lost.
+    /// The number of times that the node lost its power: packets that were at the agent before the
+    /// last loss are lost.
     pub(crate) epoch: u32,
-    /// When the agent has finished all its packets.
+    /// The time at which the agent has finished all its packets.
     pub(crate) busy_until: Time,
-    /// When a [slow processor](crate::Habit::SlowProcessor) has finished its requests.
+    /// The time at which a [slow processor](crate::Habit::SlowProcessor) has finished its requests.
     pub(crate) answers_until: Time,
-    /// How many requests wait for the processor, for the limit of a small buffer.
+    /// The number of requests that wait for the processor, for the limit of a small buffer.
     pub(crate) requests: u16,
-    /// How many packets the agent has, those on the wire to it included.
+    /// The number of packets that the agent has to handle, those on the wire to it included.
     pub(crate) queued: u16,
-    /// Sets that took effect.
+    /// The number of Sets that took effect.
     pub(crate) sets: u64,
     /// The answer to Get(NodeInfo), except for the port.
     pub(crate) info: NodeInfo,
     pub(crate) description: NodeDescription,
     /// The state of a switch; `None` on other nodes.
     pub(crate) switch: Option<Box<Switch>>,
-    /// Traps sent and not repressed.
+    /// The traps that were sent and are not repressed.
     pub(crate) traps: Vec<Outstanding>,
     /// The number of traps begun, for their transactions.
     pub(crate) traps_begun: u32,
@@ -74,13 +75,15 @@ pub(crate) struct Node {
 #[derive(Debug, Clone)]
 pub(crate) struct Switch {
     pub(crate) info: SwitchInfo,
-    /// Exit port by LID, up to the highest block ever written; LIDs beyond are dropped.
+    /// The exit port by LID, up to the highest block ever written; packets to LIDs beyond it are
+    /// dropped.
     pub(crate) lft: Vec<u8>,
-    /// Blocks of the multicast table by modifier, if ever written; other blocks have no ports.
+    /// The blocks of the multicast table that were ever written, by modifier; other blocks have no
+    /// ports.
     pub(crate) mft: BTreeMap<u32, [u8; 64]>,
     /// The port states that [`FrozenPortStates`](crate::Habit::FrozenPortStates) shows, by block.
     pub(crate) frozen_states: BTreeMap<u32, SwitchPortStateTable>,
-    /// Adaptive routing, of a switch that has it.
+    /// The adaptive routing of the switch, `None` if the switch does not support it.
     pub(crate) adaptive: Option<AdaptiveRouting>,
 }
 
@@ -92,17 +95,17 @@ pub(crate) const DROP: u8 = 255;
 pub(crate) struct Outstanding {
     pub(crate) serial: u32,
     pub(crate) tid: Tid,
-    /// Index of the port it is sent from.
+    /// The index of the port from which the trap is sent.
     pub(crate) port: u32,
     pub(crate) notice: Notice,
     pub(crate) repeats_left: u16,
-    /// The same event happened again since the trap was sent, so that another trap follows once
-    /// this one is repressed.
+    /// Whether the same event happened again since the trap was sent, so that another trap follows
+    /// once this one is repressed.
     pub(crate) again: bool,
 }
 
 impl Node {
-    /// The role of one of its ports for the device.
+    /// The role of one of the node's ports for the device.
     pub(crate) fn role(&self, port: u8) -> Role {
         match &self.switch {
             None => Role::End,
@@ -139,7 +142,7 @@ impl Node {
 }
 
 impl Switch {
-    /// The exit port of a packet to this LID; `None` if it is dropped.
+    /// The exit port of a packet to this LID; `None` if the switch drops the packet.
     pub(crate) fn exit(&self, lid: rsm_ids::Lid) -> Option<u8> {
         if lid > self.info.linear_fdb_top() {
             return None;
@@ -153,8 +156,8 @@ impl Switch {
             .filter(|&exit| exit != DROP)
     }
 
-    /// Whether the entry of a multicast LID counts: by MulticastFDBCap and MulticastFDBTop (IBA
-    /// 14.2.5.4), where a top of 0 means all the table.
+    /// Whether the switch uses the entry of a multicast LID: MulticastFDBCap and MulticastFDBTop
+    /// decide (IBA 14.2.5.4), where a top of 0 means the whole table.
     pub(crate) fn multicast_in_effect(&self, mlid: rsm_ids::Lid) -> bool {
         let top = self.info.multicast_fdb_top();
         let offset = mlid.0.wrapping_sub(rsm_ids::Lid::MULTICAST_FIRST.0);
@@ -163,7 +166,8 @@ impl Switch {
             && (top == rsm_ids::Lid::NONE || mlid <= top)
     }
 
-    /// The multicast table's mask for a block and position, at `index`; `None` if never written.
+    /// The mask in the multicast table for a block and position, at `index`; `None` if the block
+    /// was never written.
     pub(crate) fn multicast_mask(&self, modifier: u32, index: usize) -> Option<u16> {
         MulticastForwardingTable::from_data(self.mft.get(&modifier)?).mask(index)
     }

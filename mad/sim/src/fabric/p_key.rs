@@ -12,7 +12,8 @@ impl Port {
         key_at(self.tables.as_deref(), index)
     }
 
-    /// Whether the port's table has this very key, so that its programs can send with it.
+    /// Whether the port's table has exactly this key, so that programs at the port can send with
+    /// it.
     pub(crate) fn holds_p_key(&self, key: PKey) -> bool {
         find(self.tables.as_deref(), |own| own == key).is_some()
     }
@@ -25,7 +26,7 @@ impl Port {
 }
 
 impl PortTables {
-    /// As [`Port::p_key_index`].
+    /// The P_Key index of a key at the port, as [`Port::p_key_index`] returns it.
     pub(crate) fn p_key_index(&self, key: PKey) -> Option<u16> {
         index_for(Some(self), key)
     }
@@ -38,7 +39,7 @@ fn key_at(tables: Option<&PortTables>, index: u16) -> PKey {
             let entry = usize::from(index % ENTRIES);
             PKeyTable::from_data(data).p_key(entry).unwrap_or_default()
         }
-        // As after power-on.
+        // The table of a port after power-on holds this key.
         None if index == 0 => PKey::DEFAULT_FULL,
         None => PKey::INVALID,
     }
@@ -52,7 +53,7 @@ fn index_for(tables: Option<&PortTables>, key: PKey) -> Option<u16> {
 
 /// The first valid key that `is_wanted`.
 fn find(tables: Option<&PortTables>, is_wanted: impl Fn(PKey) -> bool) -> Option<u16> {
-    // Blocks that were never written hold no key, except for the first.
+    // Blocks that were never written contain no key, except the first block.
     let written = tables
         .iter()
         .flat_map(|tables| tables.p_keys.keys().copied());

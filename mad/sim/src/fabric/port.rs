@@ -9,44 +9,45 @@ use rsm_mad::wire::attr::{
 use crate::personality::PortFields;
 use crate::rng::Probability;
 
-/// No port, no client, no node: the niche of the model's 32-bit indices.
+/// The 32-bit index that stands for no port, no client or no node.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// One port: 120 bytes, for a fabric of 45,056 hosts has a quarter of a million of them.
+/// The state of one port. It has 120 bytes, because a fabric of 45,056 hosts has a quarter of a
+/// million ports.
 #[derive(Debug, Clone)]
 pub(crate) struct Port {
-    /// The answer to Get(PortInfo).
+    /// The PortInfo that a Get returns.
     pub(crate) info: PortInfo,
     /// The port's GUID; the node's on a switch.
     pub(crate) guid: Guid,
-    /// The written tables of the port; `None` while all of them are as after power-on.
+    /// The tables of the port that were written; `None` while all of them are as after power-on.
     pub(crate) tables: Option<Box<PortTables>>,
     /// The port across the cable, or [`NONE`]. A port can be cabled to itself.
     pub(crate) peer: u32,
     /// The node it belongs to.
     pub(crate) node: u32,
-    /// Counts the events of the link, so that a training made obsolete by later events is
-    /// recognised. Kept at the lower of the two ends.
+    /// The number of events of the link so far, by which a training that later events made obsolete
+    /// is recognised. It is kept at the lower of the two ends.
     pub(crate) link_generation: u32,
-    /// Counts starts and stops of the M_Key lease countdown.
+    /// The number of starts and stops of the countdown of the M_Key lease.
     pub(crate) lease_generation: u32,
     /// The client attached here, or [`NONE`].
     pub(crate) client: u32,
-    /// How likely a packet that leaves by this port is lost.
+    /// The probability with which a packet that leaves by this port is lost.
     pub(crate) loss: Probability,
-    /// The port's number on its node.
+    /// The number of the port on its node.
     pub(crate) number: u8,
     /// The cable is there but pulled.
     pub(crate) unplugged: bool,
     /// The countdown of the M_Key lease runs.
     pub(crate) lease_running: bool,
-    /// The fields whose old value an answer has shown once since power-on.
+    /// The fields of which an answer has shown the old value once since power-on.
     pub(crate) shown_old: PortFields,
-    /// The rate of the cable; the same at both ends.
+    /// The rate of the cable, equal at both of its ends.
     pub(crate) cable: RateSet,
     /// A manager has disabled FDR10 (ExtendedPortInfo.LinkSpeedEnabled).
     pub(crate) fdr10_disabled: bool,
-    /// FDR10 was disabled at an end of the link when it last trained.
+    /// Whether FDR10 was disabled at an end of the link when the link last trained.
     pub(crate) trained_without_fdr10: bool,
     /// ExtendedPortInfo.SHArPANEnable of a switch's port.
     pub(crate) aggregation_enabled: bool,
@@ -60,14 +61,15 @@ pub(crate) struct PortTables {
     pub(crate) p_keys: BTreeMap<u16, [u8; 64]>,
     pub(crate) guids: BTreeMap<u32, [u8; 64]>,
     pub(crate) vl_arbitration: BTreeMap<u8, [u8; 64]>,
-    /// By input port, 0 except on external ports of switches.
+    /// The SLtoVLMappingTable for each input port; the input port is 0 except on external ports of
+    /// switches.
     pub(crate) sl_to_vl: BTreeMap<u8, [u8; 8]>,
-    /// QoSConfigSL.
+    /// The content of QoSConfigSL, `None` before the first Set.
     pub(crate) rate_limits: Option<[u8; 64]>,
 }
 
-/// Sets of widths and speeds. Speeds are ranked bits: SDR 0x01, DDR, QDR, FDR, EDR, HDR, NDR, XDR
-/// 0x80.
+/// A set of widths and speeds. The bits of speeds are in the order of the speeds: SDR 0x01, DDR,
+/// QDR, FDR, EDR, HDR, NDR, XDR 0x80.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RateSet {
     pub(crate) widths: LinkWidths,
@@ -94,7 +96,8 @@ impl RateSet {
 
     /// The best rate that both have.
     fn best_with(self, other: RateSet) -> RateSet {
-        // From the widest to the narrowest; the bits are not in the order of the lanes.
+        // The widths from the widest to the narrowest; their bits are not in the order of the
+        // number of lanes.
         const WIDEST_FIRST: [LinkWidths; 5] = [
             LinkWidths::X12,
             LinkWidths::X8,
@@ -134,7 +137,7 @@ impl Port {
         }
     }
 
-    /// The rate at which a link between two ports comes up; `None` if they have no width or no
+    /// The rate at which a link between two ports comes up; `None` if the ports have no width or no
     /// speed in common.
     pub(crate) fn train_with(&self, peer: &Port) -> Option<RateSet> {
         let common = RateSet {
@@ -174,7 +177,7 @@ impl Port {
         }
     }
 
-    /// Whether the port is physically up, so that VL15 passes (IBA 7.2.7).
+    /// Whether the port is physically up, so that packets on VL15 pass (IBA 7.2.7).
     pub(crate) fn is_up(&self) -> bool {
         !matches!(
             self.info.port_state(),
@@ -188,12 +191,12 @@ impl Port {
         base != 0 && lid.0.wrapping_sub(base) < self.info.lmc().lids()
     }
 
-    /// The tables, for writing.
+    /// The tables of the port for writing.
     pub(crate) fn tables_mut(&mut self) -> &mut PortTables {
         self.tables.get_or_insert_default()
     }
 
-    /// The VL for a service level; `input` is the port where a packet came into the switch, 0 on
+    /// The VL for a service level; `input` is the port where a packet entered the switch, 0 on
     /// other nodes.
     pub(crate) fn virtual_lane(&self, input: u8, sl: u8) -> u8 {
         let sl = sl & 0xF;
@@ -211,7 +214,7 @@ impl Port {
     }
 }
 
-/// SLtoVLMapping after power-on: service levels modulo the eight lanes of most ports.
+/// The VL of a service level after power-on: the service level modulo the eight VLs of most ports.
 pub(crate) const fn default_lane(sl: u8) -> u8 {
     sl % 8
 }

@@ -1,4 +1,4 @@
-//! Virtual ports of a host's port.
+//! The virtual ports of a host's port.
 
 use std::collections::BTreeMap;
 
@@ -28,19 +28,19 @@ pub(crate) struct VPort {
     pub(crate) node: VNodeInfo,
     pub(crate) description: VNodeDescription,
     pub(crate) tables: PortTables,
-    /// Whether the host lets it come up.
+    /// Whether the host allows the virtual port to come up.
     pub(crate) is_wanted: bool,
 }
 
 impl VPort {
-    /// A virtual port with this GUID, as its host makes it.
+    /// A virtual port with this GUID, as its host creates it.
     pub(crate) fn new(guid: Guid, lids: VPortLids, index: u16, config: &SimConfig) -> VPort {
         let mut vport = VPort {
             is_wanted: true,
             ..VPort::default()
         };
         let by_index = match lids {
-            // Vports share LIDs by pairs: that of an odd index is the one before it.
+            // Pairs of virtual ports share a LID: an odd index uses the LID of the index before it.
             VPortLids::ByIndex if index > 0 && index % 2 == 1 => index - 1,
             _ => 0,
         };
@@ -66,13 +66,14 @@ impl VPort {
         vport
     }
 
-    /// Forgets the settings of a manager.
+    /// Resets the settings of a manager.
     fn reset(&mut self) {
         self.info.set_state(PortState::Down).set_lid(Lid::NONE);
         self.tables = PortTables::default();
     }
 
-    /// A block of its GUID table. The first GUID is its own.
+    /// A block of the GUID table of the virtual port. The first GUID of block 0 is that of the
+    /// virtual port itself.
     pub(crate) fn guid_block(&self, block: u32) -> [u8; SMP_DATA_LEN] {
         let held = self.tables.guids.get(&block).copied();
         let mut data = held.unwrap_or([0; SMP_DATA_LEN]);
@@ -93,8 +94,8 @@ impl VPorts {
         self.vports.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// Takes all states to those that fit the port and the manager's enable. `is_up` says whether
-    /// the link is physically up. Returns whether any changed.
+    /// Sets all states to those that follow from the state of the port and from the manager's
+    /// enable. `is_up` says whether the link is physically up. Returns whether any state changed.
     pub(crate) fn follow_link(&mut self, is_up: bool) -> bool {
         let may_be_up = is_up && self.info.enabled();
         let mut changed = false;
@@ -118,13 +119,13 @@ impl VPorts {
         changed
     }
 
-    /// Makes PortInfo show that there are virtual ports.
+    /// Makes PortInfo show that the port has virtual ports.
     pub(crate) fn claim(&self, info: &mut PortInfo) {
         let claimed = CapabilityMask2::IS_VIRTUALIZATION_SUPPORTED;
         info.set_capability_mask2(info.capability_mask2() | claimed);
     }
 
-    /// Loses all settings of a manager, as by a reset.
+    /// Resets all settings of a manager.
     pub(crate) fn reset(&mut self) {
         self.info.set_enabled(false).set_vport_state_change(false);
         self.vports.values_mut().for_each(VPort::reset);
@@ -144,7 +145,7 @@ impl Fabric {
         vports
     }
 
-    /// Gives the ports of a new adapter the virtual ports of the configuration.
+    /// Creates the virtual ports of the configuration at the ports of a new adapter.
     pub(crate) fn add_vports(&mut self, node: u32, config: &SimConfig) {
         if self.node(node).is_switch() || config.vports == 0 {
             return;
@@ -155,7 +156,7 @@ impl Fabric {
             for index in 0..config.vports {
                 let guid = match index {
                     0 => own,
-                    // GUIDs of generated hosts leave these bits free.
+                    // The GUIDs of generated hosts leave these bits free.
                     _ => Guid(own.0 ^ u64::from(index) << 44),
                 };
                 let vport = VPort::new(guid, config.vport_lids, index, config);
@@ -164,8 +165,8 @@ impl Fabric {
         }
     }
 
-    /// Whether a port, or a virtual port of it that is not Down, holds this LID: an adapter shows the
-    /// LID of one that is Down, and takes no packets to it.
+    /// Whether a port, or a virtual port of it that is not Down, holds this LID: an adapter shows
+    /// the LID of a virtual port that is Down, but accepts no packets for it.
     pub(crate) fn holds(&self, port: u32, lid: Lid) -> bool {
         self.port(port).holds(lid)
             || lid != Lid::NONE

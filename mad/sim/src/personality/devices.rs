@@ -7,12 +7,12 @@ use super::{HABITS, Habit, MODELS, Personality, PortField, PortFields};
 use crate::rng::Rng;
 use crate::specification::split_key;
 
-/// The devices of a fabric. The default is polite ones.
+/// The personalities of all devices of a fabric. By default the devices have no habits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Devices {
-    /// Every node has the part of this that a node of its kind can have.
+    /// Every node has the part of this personality that a node of its kind can have.
     Alike(Personality),
-    /// Every node has habits of its own, drawn from this seed and its GUID.
+    /// Every node has habits of its own, drawn from this seed and the GUID of the node.
     Mixed(u64),
 }
 
@@ -31,12 +31,12 @@ pub struct DevicesError {
     expected: String,
 }
 
-/// The personality of a device that mishandles these fields in one way.
+/// A function that makes a personality that mishandles the given fields of PortInfo in one manner.
 type Mishandles = fn(PortFields) -> Personality;
 
 /// The key of the devices in a specification.
 const KEY: &str = "devices=";
-/// The fields of PortInfo that a device of a mix can drop for good: those without effect on
+/// The fields of PortInfo that a device of a mix can ignore for good: those without effect on
 /// traffic.
 const HARMLESS: [PortField; 4] = [
     PortField::MasterSmSl,
@@ -44,19 +44,19 @@ const HARMLESS: [PortField; 4] = [
     PortField::VlStallCount,
     PortField::ErrorThresholds,
 ];
-/// One in this many nodes of a mix shows old values in answers, for each of the ways.
+/// For each way to mishandle fields, one in this many nodes of a mix shows old values in answers.
 const ONE_IN_SHOWS_OLD: u64 = 6;
 
-/// The first habit that seeds draw from a generator of its own.
+/// The first habit that is drawn from the second generator of random numbers.
 const FIRST_OF_LATER: Habit = Habit::GeneralInfo;
 
 impl Devices {
-    /// Takes `devices=…` out of the specification of a fabric, a generator's or a file's name:
-    /// `ring:6,devices=mix:7`, `fabric.topo,devices=qib+slow-processor`. Returns the rest, and the
-    /// devices.
+    /// Removes `devices=…` from the specification of a fabric, which is a generator or the name of
+    /// a file: `ring:6,devices=mix:7`, `fabric.topo,devices=qib+slow-processor`. Returns the rest
+    /// of the specification and the devices.
     ///
     /// # Errors
-    /// A part of the value is neither a habit nor a model nor a field's name.
+    /// A part of the value is neither a habit nor a model nor the name of a field.
     pub fn split(spec: &str) -> Result<(String, Devices), DevicesError> {
         match split_key(spec, KEY) {
             Some((left, value)) => Ok((left, Devices::parse(value)?)),
@@ -64,8 +64,8 @@ impl Devices {
         }
     }
 
-    /// The devices that `text` names: `mix:SEED`, or parts joined by `+`: habits, models,
-    /// `old-once`, `old-always` or `drops` and a field's name (`old-once:lid`).
+    /// The devices that `text` names: either `mix:SEED`, or parts joined by `+`. A part is a habit,
+    /// a model, or `old-once`, `old-always` or `drops` with a field's name (`old-once:lid`).
     ///
     /// # Errors
     /// A part is none of these.
@@ -128,7 +128,8 @@ fn parse_part(part: &str) -> Option<Personality> {
 /// Draws the habits of a node. They do not depend on the other nodes of the fabric.
 fn mixed(seed: u64, kind: NodeKind, guid: Guid) -> Personality {
     let mut rng = Rng::new(seed ^ guid.0.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    // A generator of their own for the habits that came later: seeds keep their other habits.
+    // The habits that were added later have a generator of their own, so that a seed still gives a
+    // node the earlier habits as before.
     let mut later = Rng::new(!seed ^ guid.0.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mut all = Personality::POLITE;
     for info in HABITS.iter().filter(|info| info.nodes.contains(kind)) {

@@ -7,19 +7,20 @@ use rsm_mad::wire::attr::{
 
 use super::{Habit, Personality};
 
-/// The role of a port for its device.
+/// The role that a port has for its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A port of an adapter or router.
     End,
-    /// Port 0 of a switch, and whether it is an enhanced one.
+    /// Port 0 of a switch; `enhanced` says whether it is an enhanced port 0.
     Port0 { enhanced: bool },
     /// A port of a switch with a link.
     External,
 }
 
 impl Personality {
-    /// Removes the capabilities that the device lacks from a fresh PortInfo. Idempotent.
+    /// Removes the capabilities that the device lacks from a PortInfo after power-on. Calling it
+    /// again changes nothing.
     pub(crate) fn dress(self, info: &mut PortInfo, role: Role) {
         if self.has(Habit::NoExtendedSpeeds) {
             let capabilities = info.capability_mask();
@@ -87,7 +88,7 @@ impl Personality {
         }
     }
 
-    /// Turns the port's PortInfo into the one that an answer shows.
+    /// Changes the port's PortInfo into the PortInfo that an answer shows.
     pub(crate) fn show(self, info: &mut PortInfo, role: Role) {
         let extended =
             !info.link_speed_ext_active().is_empty() || !info.link_speed_ext_active2().is_empty();

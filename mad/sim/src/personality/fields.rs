@@ -1,5 +1,5 @@
-//! The fields of PortInfo that a Set can change: how an agent takes each, and which a device can
-//! mishandle.
+//! The fields of PortInfo that a Set can change: where an agent accepts each of them, and which of
+//! them a device can mishandle.
 
 use std::ops::BitOr;
 
@@ -7,10 +7,10 @@ use rsm_mad::wire::attr::PortInfo;
 
 type Copy = fn(&mut PortInfo, &PortInfo);
 
-/// The ports at which an agent takes a field unchecked.
+/// The ports at which an agent accepts a field without a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// At ports with an address: those of adapters, and a switch's port 0.
+    /// At ports with an address: those of adapters, and port 0 of a switch.
     Address,
     /// At ports with a link.
     Link,
@@ -29,15 +29,15 @@ macro_rules! port_fields {
         )* }
 
         impl PortField {
-            /// All of them.
+            /// All fields.
             pub const ALL: &'static [PortField] = &[$(PortField::$variant),*];
 
-            /// Its name on the command line.
+            /// The name of the field on the command line.
             pub const fn name(self) -> &'static str {
                 match self { $(PortField::$variant => $name),* }
             }
 
-            /// The ports at which an agent takes it unchecked.
+            /// The ports at which an agent accepts the field without a check.
             const fn taken(self) -> Taken {
                 match self { $(PortField::$variant => Taken::$taken),* }
             }
@@ -76,17 +76,17 @@ port_fields! {
 pub struct PortFields(u16);
 
 impl PortFields {
-    /// No field.
+    /// A set without fields.
     pub const NONE: PortFields = PortFields(0);
-    /// Every field.
+    /// The set of all fields.
     pub const ALL: PortFields = PortFields(u16::MAX);
 
-    /// A set of one.
+    /// The set of one field.
     pub const fn of(field: PortField) -> PortFields {
         PortFields(1 << field as u8)
     }
 
-    /// Whether there is none.
+    /// Whether the set has no field.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -101,7 +101,7 @@ impl PortFields {
         fields.filter(move |&field| self.0 & PortFields::of(field).0 != 0)
     }
 
-    /// The fields that an agent takes unchecked `there`.
+    /// The fields that an agent accepts without a check at such ports.
     pub(crate) fn taken(there: Taken) -> PortFields {
         let fields = PortField::ALL.iter().copied();
         fields

@@ -7,16 +7,16 @@ use super::Personality;
 /// The kinds of nodes that can have a habit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeKinds {
-    /// Switches.
+    /// Switches can have the habit.
     Switches,
-    /// Channel adapters and routers.
+    /// Channel adapters and routers can have the habit.
     Adapters,
-    /// All nodes.
+    /// All nodes can have the habit.
     All,
 }
 
 impl NodeKinds {
-    /// Whether a node of this kind can have it.
+    /// Whether a node of this kind can have the habit.
     pub fn contains(self, kind: NodeKind) -> bool {
         match self {
             NodeKinds::Switches => kind == NodeKind::Switch,
@@ -26,20 +26,20 @@ impl NodeKinds {
     }
 }
 
-/// A line of [`HABITS`].
+/// An entry of [`HABITS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HabitInfo {
     /// The habit.
     pub habit: Habit,
-    /// Its name on the command line.
+    /// The name of the habit on the command line.
     pub name: &'static str,
     /// The nodes that can have it.
     pub nodes: NodeKinds,
-    /// One in this many nodes of a mix has it; 0: none.
+    /// One in this many nodes of a mix has the habit; 0 means none.
     pub one_in: u64,
     /// The behaviour of the device.
     pub does: &'static str,
-    /// Where it was observed, or why it is legal.
+    /// Where the habit was observed, or why it is legal.
     pub source: &'static str,
 }
 
@@ -53,7 +53,7 @@ macro_rules! habits {
             $habit,
         )* }
 
-        /// Every habit there is.
+        /// Every habit.
         pub const HABITS: &[HabitInfo] = &[$(HabitInfo {
             habit: Habit::$habit,
             name: $name,
@@ -250,7 +250,7 @@ impl Habit {
         1 << self as u8
     }
 
-    /// Its line in [`HABITS`].
+    /// The entry of the habit in [`HABITS`].
     pub fn info(self) -> &'static HabitInfo {
         &HABITS[self as usize]
     }
@@ -259,15 +259,15 @@ impl Habit {
 /// A device with a name, as a line of [`MODELS`].
 #[derive(Debug, Clone, Copy)]
 pub struct Model {
-    /// Its name on the command line.
+    /// The name of the model on the command line.
     pub name: &'static str,
-    /// A description of it.
+    /// The description of the model.
     pub is: &'static str,
     habits: &'static [Habit],
 }
 
 impl Model {
-    /// Its personality.
+    /// The personality of the model.
     pub fn personality(&self) -> Personality {
         let polite = Personality::POLITE;
         self.habits
@@ -276,7 +276,7 @@ impl Model {
     }
 }
 
-/// The devices with names.
+/// The devices that have a name on the command line.
 pub const MODELS: &[Model] = &[
     Model {
         name: "qib",

@@ -1,7 +1,8 @@
-//! Behaviour of devices beyond the specification, or different from that of polite agents.
+//! Behaviour of devices that the specification does not describe, or that differs from that of
+//! agents without habits.
 //!
 //! A [`Personality`] is a set of [`Habit`]s and of PortInfo fields that a device mishandles. Every
-//! node has one; the default is polite. [`HABITS`] lists each habit with its source, and
+//! node has one; by default it is empty. [`HABITS`] lists each habit with its source, and
 //! [`Devices`] gives a whole fabric its personalities.
 
 mod devices;
@@ -28,7 +29,7 @@ pub struct Personality {
 }
 
 impl Personality {
-    /// No habits.
+    /// The personality without habits.
     pub const POLITE: Personality = Personality {
         habits: 0,
         old_once: PortFields::NONE,
@@ -37,7 +38,8 @@ impl Personality {
     };
 
     /// The answer to the first Set that changes one of these fields of a port still shows the old
-    /// value; the device holds the new one. "First" is since power-on, for each port and field.
+    /// value; the device holds the new one. "First" means the first Set since power-on, for each
+    /// port and field.
     pub const fn shows_old_once(fields: PortFields) -> Personality {
         Personality {
             old_once: fields,
@@ -104,7 +106,7 @@ impl From<Habit> for Personality {
 impl<P: Into<Personality>> BitOr<P> for Personality {
     type Output = Personality;
 
-    /// The habits of both.
+    /// The union of the habits of both personalities.
     fn bitor(self, other: P) -> Personality {
         let other = other.into();
         Personality {

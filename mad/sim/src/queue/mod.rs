@@ -1,4 +1,4 @@
-//! Future events, in order of time and then of scheduling.
+//! Future events, ordered by their time and then by the order in which they were scheduled.
 
 mod wheel;
 
@@ -15,15 +15,15 @@ use self::wheel::Wheel;
 pub(crate) enum Event {
     /// The agent that holds this packet has finished it.
     AgentDone(u32),
-    /// This packet leaves the agent that holds it.
+    /// The packet leaves the agent that holds it.
     Depart(u32),
     /// A client has this packet.
     Deliver(u32),
-    /// The link at this port is trained, unless its generation has changed.
+    /// The link at the port is trained, unless the generation of the link has changed.
     LinkUp { port: u32, generation: u32 },
-    /// The port becomes Active by itself, unless its link's generation has changed.
+    /// The port becomes Active by itself, unless the generation of its link has changed.
     SelfActivate { port: u32, generation: u32 },
-    /// The node's power comes back, unless its epoch has changed.
+    /// The node is switched on again, unless its epoch has changed.
     PowerUp { node: u32, epoch: u32 },
     /// A trap is due for repetition, unless it was repressed.
     TrapDue { node: u32, serial: u32 },
@@ -34,11 +34,12 @@ pub(crate) enum Event {
         tid: u32,
         serial: u64,
     },
-    /// The lease of a port's M_Key ends, unless its generation has changed.
+    /// The lease of a port's M_Key ends, unless the generation of the lease has changed.
     LeaseEnd { port: u32, generation: u32 },
 }
 
-/// The time of an event: ties keep the order of scheduling.
+/// The time of an event with its sequence number, which orders events of the same time by when they
+/// were scheduled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment {
     pub(crate) time: Time,
@@ -81,7 +82,8 @@ enum Step {
     Deliver,
 }
 
-/// Future events: those of packets, which are many and near, in a calendar; all others in a heap.
+/// The future events: those of packets, which are many and near, in a calendar; all others in a
+/// heap.
 #[derive(Debug, Clone)]
 pub(crate) struct EventQueue {
     packets: Wheel<(Step, u32)>,
@@ -130,7 +132,7 @@ impl EventQueue {
         Some(first.time)
     }
 
-    /// Takes the first event, if its time is not after `now`.
+    /// Removes and returns the first event, if its time is not after `now`.
     pub(crate) fn pop_until(&mut self, now: Time) -> Option<(Time, Event)> {
         let other = self.others.peek().map(|entry| entry.moment);
         if let Some(first) = self.packets.prepare().map(|entry| entry.moment)

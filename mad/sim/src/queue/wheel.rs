@@ -1,22 +1,23 @@
-//! A calendar of the near future: constant time for each event, where a heap would take most of a
-//! simulation's time.
+//! A calendar of near events, whose operations take constant time, where those of a heap would take
+//! most of a simulation's time.
 
 use super::Entry;
 
-/// A slot is 256 ns: with a window's worth of packets in flight a few events are in each.
+/// The binary logarithm of the length of a slot, 256 ns: with one window of packets in flight, a
+/// slot has a few events.
 const SHIFT: u32 = 8;
-/// The number of slots, which reach 262 µs ahead: further than any packet's next step without an
-/// injected delay.
+/// The number of slots. They reach 262 µs ahead, which is further than the next step of any packet
+/// without an injected delay.
 const SLOTS: u64 = 1024;
 const WORDS: usize = (SLOTS / 64) as usize;
 
-/// Events within [`SLOTS`] slots, taken out in order.
+/// The events within the next [`SLOTS`] slots, which are removed in order.
 #[derive(Debug, Clone)]
 pub(crate) struct Wheel<E> {
-    /// The events of each slot, by the slot's number modulo [`SLOTS`]. Those of the slot `first`
-    /// are sorted, the earliest last, if `sorted`.
+    /// The events of each slot, by the slot's number modulo [`SLOTS`]. If `sorted` is set, the
+    /// events of the slot `first` are sorted, the earliest last.
     slots: Vec<Vec<Entry<E>>>,
-    /// Which slots are not empty.
+    /// One bit for each slot: whether it has events.
     occupied: [u64; WORDS],
     /// The number of the earliest slot that can have events.
     first: u64,
@@ -42,7 +43,8 @@ impl<E: Copy> Wheel<E> {
             self.first = slot;
             self.sorted = false;
         }
-        // The first slot also takes earlier events: it is sorted, and all others are later.
+        // An event earlier than the first slot also goes into the first slot: that slot is sorted,
+        // and the events of all other slots are later.
         slot = slot.max(self.first);
         if slot - self.first >= SLOTS {
             return Err(entry);
@@ -71,7 +73,7 @@ impl<E: Copy> Wheel<E> {
         }
     }
 
-    /// The earliest event, with its slot sorted for [`Wheel::pop`].
+    /// The earliest event; its slot is sorted for [`Wheel::pop`].
     pub(crate) fn prepare(&mut self) -> Option<&Entry<E>> {
         let slot = self.earliest()?;
         let events = &mut self.slots[(slot % SLOTS) as usize];
@@ -83,7 +85,7 @@ impl<E: Copy> Wheel<E> {
         events.last()
     }
 
-    /// Takes the earliest event.
+    /// Removes and returns the earliest event.
     pub(crate) fn pop(&mut self) -> Option<Entry<E>> {
         self.prepare()?;
         let index = (self.first % SLOTS) as usize;
@@ -106,7 +108,8 @@ impl<E: Copy> Wheel<E> {
         if above != 0 {
             return Some(self.first + u64::from(above.trailing_zeros()));
         }
-        // The other words in the order of time; the start's own comes last, for its lower bits.
+        // The other words follow in the order of time; the start's word comes last, for its lower
+        // bits.
         (1..=WORDS).find_map(|step| {
             let bits = self.occupied[(word + step) % WORDS];
             let ahead = (step * 64 - bit) as u64 + u64::from(bits.trailing_zeros());

@@ -1,4 +1,4 @@
-//! The counters of ports: what they have counted, and what moves by itself.
+//! The counters of ports: what they have counted, and what increases by itself.
 
 mod walks;
 
@@ -21,13 +21,13 @@ const GRH: usize = 40;
 /// A data packet as counters see it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
-    /// Its length in the unit of PortXmitData.
+    /// The length of the packet in the unit of PortXmitData, 4 bytes.
     pub(crate) words: u64,
     pub(crate) is_multicast: bool,
 }
 
 impl Load {
-    /// A datagram within the subnet, with so many bytes of payload.
+    /// A datagram within the subnet with a payload of this many bytes.
     pub(crate) fn unicast(payload: u16) -> Load {
         Load {
             words: words(usize::from(payload) + HEADERS),
@@ -52,12 +52,12 @@ impl Load {
     }
 }
 
-/// Bytes in words of four; the payload is padded to whole ones.
+/// The number of 4-byte words of this many bytes; the payload is padded to whole words.
 fn words(bytes: usize) -> u64 {
     bytes.div_ceil(4) as u64
 }
 
-/// An error counter that moves by itself.
+/// An error counter that increases by itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Symptom {
     pub(crate) per_second: f64,
@@ -66,7 +66,7 @@ pub(crate) struct Symptom {
     pub(crate) counted: u64,
 }
 
-/// The counters of a port, and the causes beside them.
+/// The counters of a port, and the causes that attributes beside the counters report.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PortCounts {
     pub(crate) counters: CounterSet,
@@ -90,10 +90,10 @@ impl PortCounts {
 /// The counters of all ports. A port without an entry has counted nothing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Performance {
-    /// By port. For look-ups only, never iterated.
+    /// The counters of each port. For look-ups only, never iterated.
     pub(crate) ports: HashMap<u32, PortCounts>,
     pub(crate) symptoms: BTreeMap<(u32, Counter), Symptom>,
-    /// Packets of probes, which `ports` does not have yet.
+    /// The packets of probes, which are not yet in `ports`.
     pub(crate) walks: Walks,
 }
 
@@ -135,8 +135,8 @@ impl Performance {
         counts
     }
 
-    /// The counters of a node that loses its power begin anew. Its symptoms stay: they are of the
-    /// cable.
+    /// Resets the counters of the ports of a node that loses its power. The symptoms stay, because
+    /// they belong to the cables.
     pub(crate) fn forget(&mut self, ports: impl Iterator<Item = u32>, now: Time) {
         for port in ports {
             *self.at(port, now) = PortCounts::default();

@@ -1,7 +1,8 @@
-//! The traffic of probes: packets that walk a fabric which they only read.
+//! The traffic of probes: packets that cross a fabric without changing it.
 //!
-//! A probe takes one lock for its whole walk, and no agent takes it: the simulation owns the ledger
-//! whenever it reads or changes counters. Without probes the ledger has no memory.
+//! A probe takes one lock for its whole walk, and no agent needs it: the simulation has exclusive
+//! access to the ledger whenever it reads or changes counters. Without probes the ledger has no
+//! memory.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ use crate::causes::Lost;
 use crate::fabric::{Fabric, NONE};
 use crate::route::Way;
 
-/// The packets and words in one direction of a port.
+/// The number of packets and of words in one direction of a port.
 #[derive(Debug, Clone, Copy, Default)]
 struct Carried {
     words: u64,
@@ -41,9 +42,9 @@ struct Crossed {
 
 #[derive(Debug, Clone, Default)]
 struct Ledger {
-    /// By port; empty before the first probe.
+    /// The traffic of each port; empty before the first probe.
     crossed: Vec<Crossed>,
-    /// Packets lost, by the port that counts them. For look-ups only, never iterated.
+    /// The lost packets, by the port that counts them. For look-ups only, never iterated.
     lost: HashMap<u32, PortCounts>,
 }
 
@@ -79,12 +80,12 @@ impl Walks {
         }
     }
 
-    /// A packet whose walk has ended is lost after all.
+    /// Counts the loss of a packet whose walk had already ended.
     pub(crate) fn lose(&self, lost: &Lost) {
         self.0.lock().lose(lost);
     }
 
-    /// Moves the traffic of probes at a port into its counters.
+    /// Moves the counted traffic of probes at a port into the counters of the port.
     pub(crate) fn settle(&mut self, port: u32, counts: &mut PortCounts) {
         let ledger = self.0.get_mut();
         if let Some(lost) = ledger.lost.remove(&port) {
@@ -109,7 +110,7 @@ impl Walks {
     }
 }
 
-/// A packet on its walk.
+/// The count of one packet's walk.
 pub(crate) struct Walk<'a> {
     ledger: MutexGuard<'a, Ledger>,
     fabric: &'a Fabric,
@@ -119,7 +120,7 @@ pub(crate) struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The packet leaves by the port `exit` and arrives at its other end.
+    /// Counts that the packet leaves by the port `exit` and arrives at the other end of the link.
     pub(crate) fn cross(&mut self, exit: u32) {
         self.last = Some(exit);
         let entry = self.fabric.port(exit).peer;
@@ -131,13 +132,13 @@ impl Walk<'_> {
         self.ledger.crossed[entry as usize].received.add(load);
     }
 
-    /// Goes on with the copy of the packet that came in by the other end of `exit`, or started
-    /// where there is none.
+    /// Continues with the copy of the packet that entered by the other end of `exit`; `None` means
+    /// the copy at the source.
     pub(crate) fn turn_to(&mut self, exit: Option<u32>) {
         self.last = exit;
     }
 
-    /// The walk ends so: a lost packet counts where it was lost.
+    /// Counts the end of the walk: a lost packet is counted where it was lost.
     pub(crate) fn end(&mut self, way: &Way) {
         if let Some(lost) = Lost::of(self.fabric, way, self.last) {
             self.ledger.lose(&lost);

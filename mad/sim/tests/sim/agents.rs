@@ -1,4 +1,4 @@
-//! Answers of agents.
+//! Tests of the answers of agents.
 
 use crate::common;
 
@@ -19,7 +19,8 @@ fn a_directed_answer_is_exact_to_the_byte() {
     let sent = Smp::directed(&path(&[1, 2, 1]), &request);
     let answer = hand.ask(&sent, RemoteAddress::directed()).unwrap();
     let bytes = answer.as_bytes();
-    // Version 1, directed, version 1, GetResp; D and no status; hop pointer 0 of 3.
+    // The bytes are: base version 1, the class of directed routes, class version 1, GetResp; the D
+    // bit without a status; hop pointer 0, hop count 3.
     assert_eq!(bytes[..8], [1, 0x81, 1, 0x81, 0x80, 0, 0, 3]);
     assert_eq!(bytes[8..64], sent.as_bytes()[8..64]);
     let info = NodeInfo::from_data(answer.data());
@@ -28,7 +29,8 @@ fn a_directed_answer_is_exact_to_the_byte() {
     assert_eq!(info.local_port_num(), PortNum(1));
     assert_eq!(info.node_type(), NodeType::Ca);
     assert_eq!(bytes[128..192], sent.as_bytes()[128..192]);
-    // In by port 1 of the first switch, port 2 of the second, port 1 of the host.
+    // The packet enters by port 1 of the first switch, port 2 of the second switch, and port 1 of
+    // the host.
     assert_eq!(bytes[192..197], [0, 1, 2, 1, 0]);
 }
 
@@ -37,7 +39,7 @@ fn a_client_asks_its_own_node_with_no_hops() {
     let mut hand = hand();
     let info: NodeInfo = hand.get_as(&[], 0);
     assert_eq!(info.node_guid(), H1);
-    // Routed by LID to the permissive LID, before there are any.
+    // The request is LID-routed to the permissive LID, before any LID is assigned.
     let request = hand.request(Method::GET, AttrId::NODE_INFO, 0);
     let smp = Smp::lid_routed(&request);
     let answer = hand.ask(&smp, RemoteAddress::smi(Lid::PERMISSIVE)).unwrap();
@@ -155,7 +157,7 @@ fn setting_down_retrains_and_only_the_peer_counts_the_fall() {
     hand.wait(Duration::from_millis(25));
     assert_eq!(hand.state(S1, 3), PortState::Init);
     assert_eq!(hand.state(S2, 3), PortState::Init);
-    // Coming up is not by a Set.
+    // No Set caused the port to come up, so that the bit is set.
     assert!(hand.sim.switch_info(S1).unwrap().port_state_change());
 }
 

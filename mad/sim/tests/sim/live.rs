@@ -1,4 +1,4 @@
-//! The simulation behind the transport trait.
+//! Tests of the simulation behind the transport trait.
 
 use crate::common;
 
@@ -45,7 +45,7 @@ fn a_live_transport_delivers_answers_and_port_events() {
             }),
         )
         .unwrap();
-    // Long enough for any machine; an answer takes microseconds.
+    // The limit is long enough for any machine; an answer takes microseconds.
     let patience = Duration::from_secs(30);
     let get = datagram(&[1], Method::GET, AttrId::NODE_INFO, [0; 64]);
     transport.send(&get, patience).unwrap();
@@ -75,7 +75,7 @@ fn a_live_transport_delivers_answers_and_port_events() {
     let mut rest = inbound.iter();
     assert!(rest.any(|inbound| inbound == Inbound::Port(PortEvent::Down)));
 
-    // The port takes another client once this one is gone.
+    // The port accepts another client after this one is dropped.
     assert!(handle.attach(H1, PortNum(1), Box::new(|_| ())).is_err());
     drop(transport);
     handle.attach(H1, PortNum(1), Box::new(|_| ())).unwrap();
@@ -94,7 +94,7 @@ fn a_sink_that_panics_closes_the_transport() {
     info.set_lid(Lid(9));
     let set = datagram(&[], Method::SET, AttrId::PORT_INFO, *info.as_data());
     transport.send(&set, Duration::ZERO).unwrap();
-    // The thread takes a moment to unwind.
+    // The thread needs a moment to unwind.
     while !matches!(transport.send(&get, Duration::ZERO), Err(SendError::Closed)) {
         std::thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! The simulator: agents, personalities, routes of packets, the SA.
+//! Tests of the simulator: agents, personalities, routes of packets, the SA.
 
 mod agents;
 mod common;

@@ -1,4 +1,4 @@
-//! Counters of ports, as performance management reads them.
+//! Tests of the counters of ports, as performance management reads them.
 
 use crate::common;
 
@@ -36,7 +36,7 @@ fn wide(hand: &mut Hand, lid: u16, port: u8) -> PortCountersExtended {
     *PortCountersExtended::from_data(answer.data())
 }
 
-/// Host 1 sends so many datagrams to a LID.
+/// Host 1 sends `count` datagrams to a LID.
 fn send(hand: &mut Hand, lid: u16, count: usize) {
     let mut mad = [0; 256];
     mad[..4].copy_from_slice(&[1, 3, 2, Method::SEND.0]);
@@ -59,7 +59,7 @@ fn datagrams_count_at_both_ends_of_each_link_that_they_cross() {
     hand.program();
     assert_eq!(counted(&mut hand, S1, 2, Counter::XmitPkts), 0);
     send(&mut hand, 2, 10);
-    // H1:1 → S1:1, S1:2 → S2:2, S2:1 → H2:1.
+    // The path is H1:1 → S1:1, S1:2 → S2:2, S2:1 → H2:1.
     for (node, port) in [(H1, 1), (S1, 2), (S2, 1)] {
         assert_eq!(counted(&mut hand, node, port, Counter::XmitPkts), 10);
         assert_eq!(counted(&mut hand, node, port, Counter::UnicastXmitPkts), 10);
@@ -73,7 +73,7 @@ fn datagrams_count_at_both_ends_of_each_link_that_they_cross() {
         assert_eq!(words, 10 * MAD_WORDS);
     }
     assert_eq!(counted(&mut hand, S1, 3, Counter::XmitPkts), 0);
-    // The reading itself crosses host 1's link, and comes back.
+    // The reading itself crosses the link of host 1, and so does its answer.
     let read = wide(&mut hand, 4, 1);
     assert_eq!(read.counter(Counter::RcvPkts), Some(11));
     let read = wide(&mut hand, 4, 1);
@@ -87,7 +87,7 @@ fn all_ports_of_a_switch_are_read_and_reset_together() {
     send(&mut hand, 2, 5);
     send(&mut hand, 3, 5);
     let all = wide(&mut hand, 4, ALL_PORTS);
-    // Ten came in and went out, and this request came in.
+    // Ten datagrams arrived and were answered, and this request arrived.
     assert_eq!(all.counter(Counter::RcvPkts), Some(11));
     assert_eq!(all.counter(Counter::XmitPkts), Some(10));
 
@@ -123,7 +123,7 @@ fn agents_tell_their_capabilities_and_refuse_what_they_lack() {
         assert_eq!(has, all_ports, "{lid}");
     }
     let mut counters = PortCounters::default();
-    // Host 2 has one port, the switch four.
+    // Host 2 has one port, the switch has four.
     for (lid, port) in [(2, 2), (2, ALL_PORTS), (4, 5)] {
         counters.set_port_select(port);
         let request = get(attribute::PORT_COUNTERS, counters.as_data());
@@ -146,7 +146,7 @@ fn damage_moves_error_counters_at_its_rate() {
     hand.sim.set_errors(S1, PortNum(2), symbol, 100.0).unwrap();
     hand.wait(Duration::from_secs(1));
     assert_eq!(counted(&mut hand, S1, 2, symbol), 104);
-    // Two counters of one port, and none of its neighbours'.
+    // Two counters of one port increase, and none of its neighbour's port.
     hand.sim
         .set_errors(S1, PortNum(2), Counter::XmitWait, 1e6)
         .unwrap();
@@ -178,7 +178,7 @@ fn losses_and_lost_links_have_their_counters() {
     assert_eq!(counted(&mut hand, S1, 2, Counter::XmitDiscards), 4);
     assert_eq!(counted(&mut hand, S1, 2, Counter::LinkDowned), 1);
     assert_eq!(counted(&mut hand, S2, 2, Counter::LinkDowned), 1);
-    // Counters begin anew after a power cycle.
+    // Counters restart from zero after a power cycle.
     hand.sim.power_off(S2).unwrap();
     hand.sim.power_on(S2).unwrap();
     assert_eq!(counted(&mut hand, S2, 2, Counter::LinkDowned), 0);

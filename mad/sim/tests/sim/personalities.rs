@@ -1,4 +1,4 @@
-//! The behaviour of agents with habits, one test for each habit.
+//! Tests of the behaviour of agents with habits, one test for each habit.
 
 use crate::common;
 
@@ -109,7 +109,7 @@ fn trap_on_first_change_is_silent_until_the_bit_is_cleared() {
             .count()
     };
     hand.sim.unlink(S1, PortNum(3)).unwrap();
-    // One from each switch.
+    // Each switch sends one trap.
     assert_eq!(link_changes(&mut hand), 2);
     repress_all(&mut hand);
     hand.sim.relink(S1, PortNum(3)).unwrap();
@@ -124,7 +124,8 @@ fn trap_on_first_change_is_silent_until_the_bit_is_cleared() {
     assert_eq!(link_changes(&mut hand), 2);
 }
 
-/// Represses the traps of the two switches so far: they number their traps from 1.
+/// Represses the traps that the two switches have sent so far: each switch numbers its traps from
+/// 1.
 fn repress_all(hand: &mut Hand) {
     for (lid, serial) in [4, 5].into_iter().flat_map(|lid| [(lid, 1), (lid, 2)]) {
         let smp = Smp::lid_routed(&SmpRequest {
@@ -336,8 +337,8 @@ fn old_value_is_shown_always_and_dropped_value_is_never_held() {
     assert_eq!(held.hoq_life(), 0);
 }
 
-/// Sends Gets of NodeInfo to a node, all at once. Returns when each answer came in, after the first
-/// was sent.
+/// Sends `count` Gets of NodeInfo to a node, all at once. Returns for each answer the time from the
+/// first request to its arrival.
 fn burst(hand: &mut Hand, hops: &[u8], count: usize) -> Vec<Duration> {
     let start = hand.now;
     for _ in 0..count {
@@ -414,7 +415,7 @@ fn personalities_of_a_fabric_survive_a_reboot() {
         ..SimConfig::default()
     };
     let mut hand = hand_with(config, 1);
-    // Switches have the habits of switches, adapters the rest.
+    // Switches have the habits of switches, and adapters have the others.
     assert!(!hand.sim.personality(H2).unwrap().has(Habit::BlankBasePort0));
     hand.sim.reboot(H2).unwrap();
     hand.sim.reboot(S2).unwrap();

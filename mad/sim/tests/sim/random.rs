@@ -1,4 +1,5 @@
-//! Random operations: no panic, balanced counters, and the same run for the same seed.
+//! Tests with random operations: nothing panics, the counters balance, and equal seeds give equal
+//! runs.
 
 use crate::common;
 
@@ -164,7 +165,7 @@ fn run(seed: u64, actions: &[Action]) -> (Log, Sim) {
             }
         }
     }
-    // All packets and traps end.
+    // After this time all packets and traps have ended.
     now += Duration::from_secs(100);
     while let Some((to, inbound)) = sim.poll(now) {
         log.push((sim.now(), to, inbound));

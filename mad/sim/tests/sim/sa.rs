@@ -1,4 +1,5 @@
-//! General service datagrams between hosts, and messages of the SA made of them.
+//! Tests of general service datagrams between hosts, and of messages of the SA that consist of
+//! them.
 
 use crate::common;
 
@@ -119,7 +120,7 @@ fn a_general_service_without_an_agent_is_answered_with_a_status() {
         }
         assert!(send(&mut hand, class, Method::SEND).is_none());
     }
-    // The SA comes and goes with its process.
+    // No agent answers for the SA, which runs only while its process runs.
     assert!(send(&mut hand, Class::SUBNET_ADMINISTRATION, Method::GET).is_none());
     assert_eq!(hand.sim.counters().dropped_for(DropReason::NoClient), 3);
 }
@@ -146,7 +147,7 @@ fn later_segments_reach_a_host_without_a_waiting_request() {
     assert_eq!(arrived, 2, "and no failure");
     assert_eq!(hand.sim.counters().dropped_for(DropReason::TooLate), 1);
 
-    // The same identifier in another class is another request.
+    // A request with the same identifier in another class is a different request.
     hand.other.clear();
     hand.sim.send_with_timeout(client, &ask, timeout, hand.now);
     let get = hand.request(Method::GET, rsm_mad::wire::header::AttrId::NODE_INFO, 0);
@@ -179,7 +180,7 @@ struct Post {
     messenger: Messenger,
     inbox: Receiver<SaInbound>,
     started: Instant,
-    /// Stays attached.
+    /// The client stays attached.
     _transport: SimTransport,
 }
 
@@ -222,7 +223,7 @@ impl Post {
         self.messenger.send(outgoing, patience, now).unwrap();
     }
 
-    /// Waits for a delivery.
+    /// Waits for a delivery and returns it.
     fn next(&mut self) -> Delivery {
         loop {
             let now = self.now();
@@ -252,7 +253,7 @@ fn record(number: u32) -> [u8; 64] {
     record
 }
 
-/// Answers one request with a table made while it is sent.
+/// Answers one request with a table that is made while it is sent.
 fn serve(mut post: Post) {
     let Delivery::Message(question) = post.next() else {
         panic!("a question");
@@ -264,7 +265,7 @@ fn serve(mut post: Post) {
         remote: question.remote,
     };
     post.send(Outgoing::Streamed(table), Duration::ZERO);
-    // Another request ends it.
+    // Another request in the same transaction ends the first one.
     let Delivery::Message(last) = post.next() else {
         panic!("another question");
     };

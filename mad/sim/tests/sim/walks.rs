@@ -1,4 +1,4 @@
-//! The traffic of probes, as performance management reads it.
+//! Tests of the traffic of probes, as performance management reads it.
 
 use crate::common;
 
@@ -19,9 +19,9 @@ use rsm_mad::wire::perf::{
 use rsm_mad::wire::smp::Smp;
 use rsm_sim::{DropReason, Picks, Probe};
 
-/// A datagram of 256 bytes with LRH, BTH, DETH and ICRC, in words.
+/// The length in 4-byte words of a datagram of 256 bytes with LRH, BTH, DETH and ICRC.
 const WORDS: u64 = (256 + 32) / 4;
-/// The same with a global route header.
+/// The length in 4-byte words of such a datagram with a global route header.
 const GLOBAL_WORDS: u64 = WORDS + 10;
 
 /// Every port with a cable.
@@ -83,7 +83,7 @@ fn probe_counts_at_both_ends_of_each_link_that_it_walks() {
         let probe = hand.sim.probe((H1, port(1)), Lid(2), 0).unwrap();
         assert!(matches!(probe, Probe::Delivered { hops: 3, .. }));
     }
-    // H1:1 → S1:1, S1:2 → S2:2, S2:1 → H2:1.
+    // The path is H1:1 → S1:1, S1:2 → S2:2, S2:1 → H2:1.
     let (senders, receivers) = ([(H1, 1), (S1, 2), (S2, 1)], [(S1, 1), (S2, 2), (H2, 1)]);
     for (node, number) in PORTS {
         let sent = 3 * u64::from(senders.contains(&(node, number)));
@@ -103,7 +103,7 @@ fn probe_counts_at_both_ends_of_each_link_that_it_walks() {
             assert_eq!(value, expected, "{node} port {number} {counter}");
         }
     }
-    // The agent of host 2 tells them, and the request to it.
+    // The agent of host 2 reports them, and counts the request to it.
     let attribute = attribute::PORT_COUNTERS_EXTENDED;
     let answer = perf(&mut hand, 2, Method::GET, attribute, &select(1, 0));
     let read = PortCountersExtended::from_data(answer.data());
@@ -173,7 +173,7 @@ fn lost_probe_counts_where_it_is_lost_and_with_its_cause() {
 fn looping_probe_counts_on_each_turn_and_ends_in_a_queue() {
     let mut hand = hand();
     hand.program();
-    // Both switches send packets for host 2 to each other.
+    // Each of the two switches sends packets for host 2 to the other one.
     let mut block = LinearForwardingTable::default();
     block.ports_mut().fill(255);
     block.ports_mut()[1..6].copy_from_slice(&[2, 2, 2, 2, 0]);
@@ -215,7 +215,7 @@ fn packet_of_a_foreign_partition_counts_at_the_port_that_drops_it() {
     let (sent, received) = (Counter::XmitConstraintErrors, Counter::RcvConstraintErrors);
     assert_eq!(dropped_at(probe(&hand), (H1, 1), &mut hand, sent), 1);
     assert_eq!(counted(&mut hand, H1, 1, Counter::XmitPkts), 0);
-    // Now it does, and the destination does not.
+    // The source now holds the key, and the destination does not.
     let keys = |keys: [PKey; 2]| {
         let mut block = PKeyTable::default();
         let mut all = [PKey::INVALID; PKeyTable::ENTRIES];
@@ -230,7 +230,7 @@ fn packet_of_a_foreign_partition_counts_at_the_port_that_drops_it() {
     assert_eq!(hand.set(&[1, 2, 1], 0, &both), Some(Status::OK));
     assert!(probe(&hand).is_delivered());
 
-    // A port of a switch that enforces drops what comes in, or what is to leave.
+    // A port of a switch that enforces partitions drops packets that enter or leave by it.
     let default = keys([PKey::DEFAULT_FULL, PKey::INVALID]);
     assert_eq!(hand.set(&[1], 1 << 16, &default), Some(Status::OK));
     let enforce = |hand: &mut Hand, hops: &[u8], number, inbound, outbound| {
@@ -246,7 +246,7 @@ fn packet_of_a_foreign_partition_counts_at_the_port_that_drops_it() {
     assert_eq!(hand.set(&[1, 2], 1 << 16, &default), Some(Status::OK));
     enforce(&mut hand, &[1, 2], 1, false, true);
     assert_eq!(dropped_at(probe(&hand), (S2, 1), &mut hand, sent), 1);
-    // Other partitions pass.
+    // Packets of other partitions pass.
     let default = PKey::DEFAULT_FULL;
     let other = hand.sim.probe_partition(from, Lid(2), 0, default).unwrap();
     assert!(other.is_delivered());
@@ -282,13 +282,13 @@ fn each_copy_of_a_multicast_probe_counts_on_its_links() {
     }
     assert_eq!(counted(&mut hand, H3, 1, Counter::MulticastRcvPkts), 1);
     assert_eq!(counted(&mut hand, S1, 3, Counter::XmitPkts), 0);
-    // Without a cable one copy is discarded, the others arrive.
+    // Without a cable one copy is discarded, and the others arrive.
     hand.sim.unlink(S2, port(1)).unwrap();
     hand.sim.probe_multicast((H1, port(1)), mlid, 0).unwrap();
     assert_eq!(counted(&mut hand, S2, 1, Counter::XmitDiscards), 1);
     assert_eq!(counted(&mut hand, S2, 2, Counter::MulticastRcvPkts), 2);
     assert_eq!(counted(&mut hand, H3, 1, Counter::MulticastRcvPkts), 2);
-    // No switch forwards another group.
+    // No switch forwards packets of another group.
     hand.sim
         .probe_multicast((H1, port(1)), Lid(0xC001), 0)
         .unwrap();
@@ -344,9 +344,9 @@ fn causes_are_reset_by_their_bits_and_stay_at_their_end() {
     reset(&mut hand, discards, 0b1000);
     assert_eq!(received_causes(&mut hand, 4, 2).local_physical(), 0);
     assert_eq!(discard_causes(&mut hand, 4, 2).hoq_lifetime(), 0);
-    // The counters beside them stay.
+    // The counters beside them keep their values.
     assert_eq!(counted(&mut hand, S1, 2, Counter::RcvErrors), 100_000);
-    // Ports that are not there have no causes.
+    // Ports that do not exist have no causes.
     let request = PerfMad::request(Method::GET, received, Tid(3), &select(9, 0));
     let remote = RemoteAddress::gsi(Lid(4), 0);
     let answer = hand

@@ -1,4 +1,4 @@
-//! Routes and losses of packets.
+//! Tests of routes and losses of packets.
 
 use crate::common;
 
@@ -13,7 +13,7 @@ use rsm_mad::wire::header::{AttrId, Class, MadHeader, Method, Status};
 use rsm_mad::wire::smp::Smp;
 use rsm_sim::{DropReason, Probe, Silence, SimConfig};
 
-/// Gets NodeInfo by LID.
+/// Sends a Get of NodeInfo by LID.
 fn node_info_at(hand: &mut Hand, lid: u16) -> Option<NodeInfo> {
     let request = hand.request(Method::GET, AttrId::NODE_INFO, 0);
     let smp = Smp::lid_routed(&request);
@@ -79,7 +79,7 @@ fn a_probe_reports_where_data_is_lost() {
         why,
     };
     assert_eq!(probe(&hand, 9, 0), lost(S1, 1, 1, DropReason::NoRoute));
-    // One lane in operation: service level 1 has none.
+    // Only VL 0 is in operation: service level 1 has no VL.
     assert_eq!(probe(&hand, 2, 1), lost(H1, 1, 0, DropReason::VirtualLane));
     let large = hand.sim.probe_with(from, Lid(2), 0, 257).unwrap();
     assert_eq!(large, lost(H1, 1, 0, DropReason::Mtu));
@@ -109,7 +109,7 @@ fn a_probe_reports_where_data_is_lost() {
     hand.set_port_state(&[1, 3], 2, PortState::Armed);
     assert!(!probe(&hand, 2, 0).is_delivered());
     hand.set_port_state(&[1], 2, PortState::Active);
-    // Armed takes data, Active sends it.
+    // An Armed port receives data packets, and an Active port sends them.
     assert!(probe(&hand, 2, 0).is_delivered());
     let back = hand.sim.probe((H2, PortNum(1)), Lid(1), 0).unwrap();
     assert_eq!(back, lost(S2, 2, 1, DropReason::PortState));
@@ -167,7 +167,7 @@ fn traps_are_repeated_until_they_are_repressed() {
     let tid = |trap: &Datagram| MadHeader::of(&trap.mad).tid();
     assert_eq!(tid(&repeated[0]), tid(&seen[1]));
 
-    // It happens again while the first is not repressed: another follows.
+    // The event happens again while the first trap is not repressed: another trap follows.
     hand.sim.relink(S1, PortNum(3)).unwrap();
     hand.wait(Duration::from_millis(50));
     let seen = traps(&mut hand, Trap::LINK_STATE_CHANGED);
@@ -266,7 +266,7 @@ fn clients_talk_to_each_other_over_active_links() {
     };
     assert_eq!(hand.take_mads(), [(second, arrived)]);
 
-    // SMInfo goes to the other client.
+    // SMInfo is delivered to the other client.
     let request = hand.request(Method::GET, AttrId::SM_INFO, 0);
     let smp = Smp::directed(&path(&[1, 2, 1]), &request);
     let remote = RemoteAddress::directed();
@@ -327,7 +327,7 @@ fn a_reboot_forgets_and_comes_back() {
     assert_eq!(hand.state(H2, 1), PortState::Init);
     assert!(hand.sim.lft(S2).unwrap().is_empty());
     assert_eq!(hand.sim.port_info(S2, PortNum(0)).unwrap().lid(), Lid(0));
-    // The host behind it did not reboot.
+    // The host behind the port did not reboot.
     assert_eq!(hand.sim.port_info(H2, PortNum(1)).unwrap().lid(), Lid(2));
     assert!(hand.get(&[1, 2], AttrId::NODE_INFO, 0).is_some());
 }
@@ -373,7 +373,7 @@ fn injected_faults_occur_at_their_rates() {
             .count()
     };
     hand.sim.set_loss(0.1).unwrap();
-    // Request and answer each survive nine times of ten.
+    // The request and the answer each survive in nine cases of ten.
     let answered = count(&mut hand, 2000, &[1, 2]);
     assert!((1550..1690).contains(&answered), "{answered}");
     hand.sim.set_loss(0.0).unwrap();

@@ -5,24 +5,26 @@ use crate::Time;
 /// The timeouts and bounds of RMPP. [`Default`] explains each value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RmppConfig {
-    /// How long a sender waits for an acknowledgement before it sends again; doubled with every
-    /// attempt.
+    /// The time that a sender waits for an acknowledgement before it sends again; doubled with
+    /// every attempt.
     pub response_timeout: Duration,
     /// The ceiling of the doubled timeout.
     pub timeout_ceiling: Duration,
-    /// How many retries in a row either side makes without progress.
+    /// The number of retries in a row that either side makes without progress.
     pub retries: u8,
-    /// How long one transfer may take in all.
+    /// The maximum time of one transfer.
     pub total_time: Duration,
-    /// How long the side keeps a finished transfer, to repeat a lost last ACK.
+    /// The time for which a side keeps a finished transfer, so that it can repeat its last ACK if
+    /// that was lost.
     pub linger: Duration,
-    /// How many segments beyond the acknowledged ones a receiver allows the sender, 1 or more.
+    /// The number of segments beyond the acknowledged ones that a receiver allows the sender, at
+    /// least 1.
     pub window: u32,
     /// The most data of a received message, in bytes.
     pub max_received: usize,
-    /// The most transfers at the same time.
+    /// The maximum number of transfers at the same time.
     pub max_transactions: usize,
-    /// The most of them with one LID.
+    /// The maximum number of transfers with one LID.
     pub max_per_client: usize,
 }
 
@@ -31,7 +33,7 @@ impl RmppConfig {
     pub(super) fn patience(&self, retries: u8) -> Duration {
         let attempts = 2u32.saturating_pow(u32::from(retries));
         let doubled = self.response_timeout.saturating_mul(attempts);
-        // At least 1 ms, so that time advances under any configuration.
+        // The timeout is at least 1 ms, so that time advances under any configuration.
         doubled
             .min(self.timeout_ceiling)
             .max(Duration::from_millis(1))
@@ -44,16 +46,21 @@ impl RmppConfig {
 }
 
 impl Default for RmppConfig {
-    /// * Half a second, doubled up to 2 s, five times: an acknowledgement takes microseconds, or as
-    ///   long as a busy host does not schedule the program; 2 s is the timeout of Linux, and ten
-    ///   seconds in all are longer than any pause but a crash.
-    /// * 40 s for a whole transfer: after that Linux receivers give up too.
-    /// * 10 s of linger: as long as the other side may go on sending the last segment.
-    /// * Windows of 32 segments: at a round trip of 20 µs that is 300 MB/s, faster than any program
-    ///   makes records; and 6 kB for each transfer.
-    /// * 64 KiB received: the longest request is a MultiPathRecord with some hundred GIDs, 4 kB.
-    /// * 8192 transfers: with full windows 55 MB. A host runs one or two; 16 for one LID are a
-    ///   machine with many programs that send requests at once.
+    /// The values are chosen for the following reasons:
+    ///
+    /// * The timeout is half a second, doubled up to 2 s, with five retries. An acknowledgement
+    ///   takes microseconds, or the time for which a busy host does not schedule the program; 2 s
+    ///   is the timeout of Linux, and ten seconds in all are longer than any pause except a crash.
+    /// * A whole transfer may take 40 s: after that time Linux receivers give up too.
+    /// * A finished transfer is kept for 10 s: for that time the other side may continue to send
+    ///   the last segment.
+    /// * The window is 32 segments: at a round trip of 20 µs this allows 300 MB/s, faster than any
+    ///   program makes records, and needs 6 kB for each transfer.
+    /// * A received message has at most 64 KiB: the longest request is a MultiPathRecord with some
+    ///   hundred GIDs, 4 kB.
+    /// * There are at most 8192 transfers, which need 55 MB with full windows. A host runs one or
+    ///   two; 16 with one LID are enough for a machine with many programs that send requests at the
+    ///   same time.
     fn default() -> RmppConfig {
         RmppConfig {
             response_timeout: Duration::from_millis(500),

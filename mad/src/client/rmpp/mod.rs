@@ -3,13 +3,13 @@
 //! [`Rmpp`] stands between datagrams and [messages](crate::transport::Message) of the SA. The owner
 //! passes inbound datagrams to [`Rmpp::handle`] and outgoing messages to [`Rmpp::send`], sends the
 //! datagrams of [`Rmpp::poll_transmit`], takes the results of [`Rmpp::poll_message`] and
-//! [`Rmpp::poll_failure`], and calls [`Rmpp::handle_deadline`] at [`Rmpp::next_deadline`]. The same
-//! calls with the same times give the same datagrams.
+//! [`Rmpp::poll_failure`], and calls [`Rmpp::handle_deadline`] at [`Rmpp::next_deadline`]. Equal
+//! calls at equal times produce equal datagrams.
 //!
 //! * **Both sides**: a server that answers GetTable with many segments, a server that receives a
-//!   GetMulti of many, and the client of both. After a request of many segments the transfer
-//!   turns round (IBA 13.6.4): the client acknowledges segment 0, with the number of segments of
-//!   the answer that it takes without further acknowledgement.
+//!   GetMulti of many, and the client of both. After a request of many segments the
+//!   direction of the transfer changes (IBA 13.6.4): the client acknowledges segment 0, with the
+//!   number of segments of the answer that it accepts without further acknowledgement.
 //! * **Lost packets**: a sender goes back to the first unacknowledged segment, at once if the
 //!   receiver reports a gap and otherwise after a timeout; a receiver repeats its last
 //!   acknowledgement. Both give up after a number of attempts without progress, and when the whole
@@ -42,21 +42,22 @@ pub use mux::Rmpp;
 pub use refused::Refused;
 pub use stats::RmppStats;
 
-/// How many segments a sender sends without an acknowledgement, even if the receiver opens a wider
-/// window: 32, 6.5 kB kept for resending.
+/// The maximum number of segments that a sender sends without an acknowledgement, even if the
+/// receiver opens a wider window: 32, for which 6.5 kB are kept for resending.
 pub const MAX_SEND_WINDOW: u32 = 32;
 
-/// How many requests of one datagram are kept until their answers: 18 kB. An owner that answers at
-/// once needs one. Repeats of older requests are recognised less well; see [`Rmpp::handle`].
+/// The maximum number of single-datagram requests that are kept until their answers: 64, which take
+/// 18 kB. An owner that answers at once needs one. Repeats of older requests are recognised less
+/// well; see [`Rmpp::handle`].
 const MAX_ASKED: usize = 64;
 
-/// After this many attempts in a row without an acknowledgement, a repeated request means that the
-/// requester has given up the answer: 1.5 s at the default.
+/// The number of attempts in a row without an acknowledgement after which a repeated request means
+/// that the requester has given up the answer: 2, which take 1.5 s by default.
 const STALLED: u8 = 2;
 
-/// How many packets other than DATA wait for [`Rmpp::poll_transmit`]: 8192, 2.6 MB. An owner that
-/// polls after each call never sees more than two; further packets are dropped and counted, as if
-/// lost on the wire.
+/// The maximum number of packets other than DATA that wait for [`Rmpp::poll_transmit`]: 8192, 2.6
+/// MB. An owner that polls after each call never sees more than two; further packets are dropped
+/// and counted, as if lost on the wire.
 pub const MAX_CONTROL: usize = 8192;
 
 /// The reason why a transfer or a request failed.
@@ -64,19 +65,20 @@ pub const MAX_CONTROL: usize = 8192;
 pub enum TransferFailure {
     /// The other side sent ABORT.
     Aborted(RmppStatus),
-    /// The other side sent STOP: it lacks resources.
+    /// The other side sent STOP, because it lacks resources.
     Stopped,
     /// The other side broke the protocol; this side sent ABORT with this status.
     Violation(RmppStatus),
     /// The message is longer than [`RmppConfig::max_received`]; this side sent STOP.
     TooLong,
-    /// No answer or acknowledgement came after all retries.
+    /// No answer or acknowledgement arrived after all retries.
     Silence,
     /// The transfer took longer than [`RmppConfig::total_time`].
     TotalTime,
 }
 
-/// A transfer between this side and another, or a request that waits for its answer.
+/// The key of a transfer between this side and another one, or of a request that waits for its
+/// answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionKey {
     /// The LID of the other side.
@@ -87,15 +89,15 @@ pub struct TransactionKey {
     pub tid: Tid,
     /// The management class.
     pub class: Class,
-    /// Whether this side answers the other side's request.
+    /// Whether this side answers a request of the other side.
     pub answers: bool,
 }
 
 /// A transfer that failed, or a request without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failed {
-    /// The transfer or request.
+    /// The transfer or request that failed.
     pub key: TransactionKey,
-    /// The reason.
+    /// The reason for the failure.
     pub failure: TransferFailure,
 }

@@ -15,14 +15,14 @@ use crate::wire::rmpp::{RmppStatus, RmppType};
 use crate::wire::segment::Segment;
 use crate::wire::{MAD_LEN, MadBytes};
 
-/// RMPP for one port, described in the [module](super).
+/// RMPP for one port; the [module](super) describes it.
 #[derive(Debug)]
 pub struct Rmpp {
     config: Arc<RmppConfig>,
     transfers: Transfers,
-    /// Whole datagrams: those without RMPP, and packets other than DATA.
+    /// Whole datagrams that wait to be sent: those without RMPP, and packets other than DATA.
     control: VecDeque<Transmit>,
-    /// Transfers with segments to send, in turn.
+    /// The transfers with segments to send, which take turns.
     ready: VecDeque<TransactionKey>,
     /// The last delivered requests of one datagram, until their answers.
     asked: VecDeque<(TransactionKey, Box<MadBytes>)>,
@@ -32,7 +32,7 @@ pub struct Rmpp {
 }
 
 impl Rmpp {
-    /// RMPP without transfers.
+    /// An RMPP without transfers.
     pub fn new(config: RmppConfig) -> Rmpp {
         Rmpp {
             config: Arc::new(config),
@@ -46,9 +46,9 @@ impl Rmpp {
         }
     }
 
-    /// Takes a message to send. A request (R clear) with a timeout ends in one message or one
-    /// failure; `patience` counts from the arrival of the request. Zero for answers, and for
-    /// messages without an answer.
+    /// Accepts a message to send. A request (R clear) with a timeout ends in one message or one
+    /// failure; `patience` is that timeout, counted from the arrival of the request. It is zero for
+    /// answers and for messages without an answer.
     ///
     /// # Errors
     /// The message was not sent; see [`Refused`].
@@ -108,10 +108,10 @@ impl Rmpp {
         Ok(())
     }
 
-    /// As [`Rmpp::send`], for a message that is one datagram, without RMPP.
+    /// Sends a message that is one datagram, without RMPP; otherwise as [`Rmpp::send`] does.
     ///
     /// # Errors
-    /// As [`Rmpp::send`].
+    /// The errors of [`Rmpp::send`].
     pub fn send_datagram(
         &mut self,
         datagram: Datagram,
@@ -143,9 +143,10 @@ impl Rmpp {
         Ok(())
     }
 
-    /// The next datagram to send, if one may be sent now. Call it until there is none.
+    /// The next datagram to send, `None` if none may be sent now. Call it until it returns `None`.
     ///
-    /// Its timeout is for the transport, which does not know which segments have answers.
+    /// The timeout in the result is for the transport, which does not know which segments have
+    /// answers.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         if let Some(transmit) = self.control.pop_front() {
             return Some(transmit);
@@ -177,14 +178,14 @@ impl Rmpp {
         None
     }
 
-    /// Whether [`Rmpp::poll_transmit`] may have something without any new event, even if it had
-    /// nothing just now: a source is still making data. The owner handles inbound datagrams and
-    /// goes on.
+    /// Whether [`Rmpp::poll_transmit`] may have a datagram without any new event, even if it had
+    /// none just now, because a source is still making data. The owner handles inbound datagrams
+    /// and then polls again.
     pub fn is_working(&self) -> bool {
         !self.ready.is_empty() || !self.control.is_empty()
     }
 
-    /// The next received message.
+    /// The next received message; `None` if there is none.
     pub fn poll_message(&mut self) -> Option<Message> {
         self.messages.pop_front()
     }
@@ -207,12 +208,12 @@ impl Rmpp {
         }
     }
 
-    /// Takes an inbound datagram.
+    /// Handles an inbound datagram.
     ///
     /// A repeated request is dropped while its answer is being sent. Another request in the same
-    /// transaction is a new one, and makes the old answer useless: restarted programs begin their
-    /// transaction identifiers anew. The same request also counts as new if the answer had no
-    /// acknowledgement for a while.
+    /// transaction is a new one, and makes the old answer useless: a program that was restarted
+    /// uses the same transaction identifiers again. An equal request also counts as new if the
+    /// answer was not acknowledged for a while.
     pub fn handle(&mut self, datagram: &Datagram, now: Time) {
         let segment = Segment::of(&datagram.mad);
         let key = key_of(
@@ -249,7 +250,7 @@ impl Rmpp {
         }
     }
 
-    /// A datagram without RMPP: a message by itself.
+    /// Handles a datagram without RMPP, which is a message by itself.
     fn single(&mut self, datagram: &Datagram, key: TransactionKey) {
         let transfer = self.transfers.get(&key);
         match transfer.map(|transfer| &transfer.phase) {
@@ -261,7 +262,7 @@ impl Rmpp {
                     self.stats.repeated += 1;
                     return;
                 }
-                // No ABORT: the requester would take it for the end of its new request.
+                // No ABORT is sent: the requester would take it for the end of its new request.
                 self.transfers.remove(&key);
             }
             Some(Phase::Sending(_) | Phase::Awaiting { .. }) => {
@@ -321,8 +322,8 @@ impl Rmpp {
                 transfer.phase = Phase::Receiving(Box::new(receiver));
             }
             Phase::Awaiting { turn, .. } => match kind {
-                // The last acknowledgement of the request again: the packet that turned the
-                // transfer round was lost.
+                // The last acknowledgement of the request is repeated: the packet that started the
+                // answer was lost.
                 RmppType::Ack => reply = turn.as_deref().copied(),
                 RmppType::Stop => self.fail(key, TransferFailure::Stopped),
                 RmppType::Abort => self.fail(key, TransferFailure::Aborted(segment.rmpp.status())),
@@ -338,7 +339,8 @@ impl Rmpp {
     fn stray(&mut self, key: TransactionKey, segment: &Segment, remote: RemoteAddress, now: Time) {
         let kind = segment.rmpp.rmpp_type();
         if matches!(kind, RmppType::Ack | RmppType::Stop | RmppType::Abort) {
-            // These packets get no answer, or two sides could go on for ever.
+            // Such packets get no answer, because two sides could otherwise answer each other for
+            // ever.
             self.stats.stray += 1;
             return;
         }
@@ -347,7 +349,7 @@ impl Rmpp {
         let refusal = match segment.fault() {
             Some(fault) => (RmppType::Abort, fault),
             None if is_first != begins => (RmppType::Abort, RmppStatus::InconsistentFirst),
-            // No request waits for this answer, or the requester gave it up.
+            // No request waits for this answer, or the requester gave the request up.
             None if !key.answers || !begins => (RmppType::Abort, RmppStatus::Unspecified),
             None => {
                 let receiver = Receiver::start(Arc::clone(&self.config), segment, 1, now);
@@ -431,7 +433,7 @@ impl Rmpp {
             Phase::Received { .. } | Phase::Awaiting { .. } => None,
         };
         if let Some(phase) = next {
-            // It takes the room that it had before.
+            // The transfer takes the place that it had before, so that no bound applies.
             let bounds = [usize::MAX; 2];
             let inserted = self
                 .transfers
@@ -461,7 +463,7 @@ impl Rmpp {
     }
 }
 
-/// Whether requests with this method have answers of many segments.
+/// Whether requests with this method have answers that may need many segments.
 fn has_long_answer(method: Method) -> bool {
     matches!(
         method,

@@ -9,11 +9,11 @@ use crate::wire::MadBytes;
 use crate::wire::rmpp::{RmppStatus, RmppType};
 use crate::wire::segment::{CLASS_HEADER_LEN, Headers, MAX_PAYLOAD, Segment, data_of};
 
-/// The receiving side of one transfer (IBA 13.6.6.3): puts segments together in order and
+/// The receiving side of one transfer (IBA 13.6.6.3): it joins the segments in order and
 /// acknowledges every half window.
 ///
-/// It drops a segment that comes too early: on one path packets do not overtake each other, so a
-/// gap is a loss, and repeated acknowledgements make the sender go back to the gap.
+/// The receiver drops a segment that arrives too early: on one path packets do not overtake each
+/// other, so a gap is a loss, and repeated acknowledgements make the sender go back to the gap.
 pub(super) struct Receiver {
     config: Arc<RmppConfig>,
     /// The headers of the message, from its first segment.
@@ -21,7 +21,7 @@ pub(super) struct Receiver {
     /// The headers of packets to the sender.
     headers_back: Headers,
     data: Vec<u8>,
-    /// PayloadLength of the first segment, 0 if not given.
+    /// PayloadLength of the first segment, 0 if the segment does not state it.
     announced: u32,
     received: u32,
     acked: u32,
@@ -34,8 +34,8 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// The receiver of a message, from its first segment. `open` is how many segments the sender
-    /// may send without an acknowledgement.
+    /// The receiver of a message, created from its first segment. `open` is the number of segments
+    /// that the sender may send without an acknowledgement.
     pub(super) fn start(
         config: Arc<RmppConfig>,
         first: &Segment,
@@ -66,7 +66,8 @@ impl Receiver {
         self.outcome
     }
 
-    /// The next packet to send: ACK, STOP or ABORT. A later one replaces one not yet taken.
+    /// The next packet to send: ACK, STOP or ABORT. A later packet replaces one that was not sent
+    /// yet.
     pub(super) fn take_control(&mut self) -> Option<MadBytes> {
         self.control.take()
     }
@@ -80,7 +81,7 @@ impl Receiver {
         bytes
     }
 
-    /// Takes a packet from the sender.
+    /// Handles a packet from the sender.
     pub(super) fn handle(&mut self, segment: &Segment, now: Time) {
         if self.outcome.is_some() {
             return;
@@ -94,7 +95,7 @@ impl Receiver {
             RmppType::Abort => {
                 self.outcome = Some(Err(TransferFailure::Aborted(segment.rmpp.status())));
             }
-            // ACK goes the other way.
+            // An ACK travels in the other direction.
             _ => {}
         }
     }
@@ -108,8 +109,8 @@ impl Receiver {
             return self.violated(RmppStatus::SegmentNumberTooBig);
         }
         if number != self.received + 1 {
-            // An old segment: the acknowledgement was lost, or is on its way. One too early:
-            // repeated acknowledgements report the gap to the sender.
+            // The segment is an old one, because the acknowledgement was lost or is still under
+            // way; or it is too early, and repeated acknowledgements report the gap to the sender.
             return self.acknowledge();
         }
         let payload = segment.rmpp.payload_length();
@@ -146,7 +147,8 @@ impl Receiver {
             || number == self.window_last
             || number - self.acked >= self.config.window.div_ceil(2)
         {
-            // The first one too: its sender may have a window of that one segment.
+            // The first segment is acknowledged too: the sender may have a window of that one
+            // segment.
             self.acknowledge();
         }
     }

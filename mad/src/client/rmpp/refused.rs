@@ -4,11 +4,12 @@ use crate::transport::{SA_DATA_LEN, SA_HEADER_LEN};
 /// The reason why RMPP refused a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// There are [`RmppConfig::max_transactions`](super::RmppConfig::max_transactions) transfers.
+    /// The number of transfers has reached
+    /// [`RmppConfig::max_transactions`](super::RmppConfig::max_transactions).
     #[error("there are too many transfers")]
     Full,
-    /// There are [`RmppConfig::max_per_client`](super::RmppConfig::max_per_client) transfers with
-    /// this LID.
+    /// The number of transfers with this LID has reached
+    /// [`RmppConfig::max_per_client`](super::RmppConfig::max_per_client).
     #[error("there are too many transfers with this LID")]
     ClientFull,
     /// A message of this transaction is still being sent.
@@ -17,7 +18,7 @@ pub enum Refused {
     /// The headers are not complete.
     #[error("a message has {SA_HEADER_LEN} bytes of headers")]
     TooShort,
-    /// RMPP does not carry the message, and it is longer than a datagram.
+    /// RMPP does not carry the message, and the message is longer than a datagram.
     #[error("a message that RMPP does not carry has at most {SA_DATA_LEN} bytes of data")]
     TooLong,
     /// Too many datagrams wait for [`Rmpp::poll_transmit`](super::Rmpp::poll_transmit).

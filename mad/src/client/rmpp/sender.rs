@@ -23,7 +23,7 @@ struct Piece {
     reason = "it is taken apart where it is returned"
 )]
 pub(super) enum Polled {
-    /// A segment.
+    /// A segment to send.
     Segment(MadBytes),
     /// The source is making the data of the next segment; poll again after other transfers.
     Working,
@@ -31,19 +31,19 @@ pub(super) enum Polled {
     Nothing,
 }
 
-/// The sending side of one transfer (IBA 13.6.6.2): cuts a message into segments and sends as many
-/// as the receiver's window allows; resends from the first unacknowledged one when an
-/// acknowledgement is late.
+/// The sending side of one transfer (IBA 13.6.6.2). It cuts a message into segments, and sends as
+/// many as the receiver's window allows; if an acknowledgement is late, it sends again from the
+/// first unacknowledged segment on.
 pub(super) struct Sender {
     config: Arc<RmppConfig>,
     headers: Headers,
     source: Box<dyn Source>,
-    /// PayloadLength of the first segment: all segments together, 0 if unknown.
+    /// PayloadLength of the first segment, which counts all segments; 0 if it is unknown.
     announced: u32,
-    /// Segments from `acked` + 1 on.
+    /// The segments from number `acked` + 1 on.
     window: VecDeque<Piece>,
-    /// Data after the window. A segment is the last one if no data follows, so there is room for
-    /// one more.
+    /// Data that follow the window. A segment is the last one if no data follow, so the buffer has
+    /// room for one more segment.
     made: [u8; 2 * SA_DATA_LEN],
     filled: usize,
     /// The source has no more data than that.
@@ -51,9 +51,9 @@ pub(super) struct Sender {
     /// The number of the last segment, once known.
     last: Option<u32>,
     acked: u32,
-    /// The last segment sent, before those to be sent again.
+    /// The number of the last segment sent, before those that have to be sent again.
     sent: u32,
-    /// The highest segment ever sent.
+    /// The highest number of a segment ever sent.
     highest: u32,
     window_last: u32,
     /// The value of `acked` when a repeated acknowledgement last caused resending.
@@ -66,8 +66,9 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// The sender of a message with these headers and this data, to a receiver that takes `window`
-    /// segments without an acknowledgement: 1, or its number when the transfer turned round.
+    /// The sender of a message with these headers and this data, to a receiver that accepts
+    /// `window` segments without an acknowledgement: 1, or the number that the receiver allowed for
+    /// the answer to its request.
     pub(super) fn new(
         config: Arc<RmppConfig>,
         headers: Headers,
@@ -106,7 +107,7 @@ impl Sender {
         &self.headers
     }
 
-    /// Whether it keeps resending without progress.
+    /// Whether the sender keeps sending again without progress.
     pub(super) fn is_stalled(&self) -> bool {
         self.retries >= STALLED
     }
@@ -116,7 +117,7 @@ impl Sender {
         self.outcome
     }
 
-    /// A packet that is not DATA: the ABORT that ends the transfer.
+    /// The next packet that is not DATA: the ABORT that ends the transfer.
     pub(super) fn take_control(&mut self) -> Option<MadBytes> {
         self.control.take()
     }
@@ -150,8 +151,8 @@ impl Sender {
         Polled::Segment(segment.mad())
     }
 
-    /// Puts the next segment into the window, after one call of the source. Returns whether there
-    /// was enough data for it.
+    /// Puts the next segment into the window, after one call of the source. Returns whether the
+    /// source had enough data for it.
     fn produce(&mut self) -> bool {
         if !self.ended && self.filled <= SA_DATA_LEN {
             let filled = self.source.fill(&mut self.made[self.filled..]);
@@ -167,7 +168,8 @@ impl Sender {
         data[..len].copy_from_slice(&self.made[..len]);
         self.made.copy_within(len..self.filled, 0);
         self.filled -= len;
-        // The numbers end before the data does: a message sent for years is not finished.
+        // The segment numbers are used up before the data end: a message that long would be sent
+        // for years and is not finished.
         if self.ended && self.filled == 0 || number == u32::MAX {
             self.last = Some(number);
         }
@@ -175,7 +177,7 @@ impl Sender {
         true
     }
 
-    /// Takes a packet from the receiver.
+    /// Handles a packet from the receiver.
     pub(super) fn handle(&mut self, segment: &Segment, now: Time) {
         if self.outcome.is_some() {
             return;
@@ -189,7 +191,7 @@ impl Sender {
             RmppType::Abort => {
                 self.outcome = Some(Err(TransferFailure::Aborted(segment.rmpp.status())));
             }
-            // DATA goes the other way; the caller has handled it.
+            // DATA travels in the other direction; the caller has handled it.
             _ => {}
         }
     }
@@ -222,7 +224,7 @@ impl Sender {
             self.retries = 0;
             self.deadline = now + self.config.patience(0);
         } else if self.sent > self.acked && self.repeated_at != Some(number) {
-            // The receiver repeats its acknowledgement while more is out: the next segment is
+            // The receiver repeats its acknowledgement although more was sent: the next segment is
             // missing.
             self.repeated_at = Some(number);
             self.sent = self.acked;

@@ -1,21 +1,21 @@
-/// Counters of RMPP.
+/// The counters of RMPP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RmppStats {
-    /// Present transfers and requests.
+    /// The present number of transfers and waiting requests.
     pub transactions: usize,
-    /// Messages that were received whole.
+    /// The number of messages that were received completely.
     pub received: u64,
-    /// Messages of many segments that were acknowledged whole.
+    /// The number of messages of many segments that were acknowledged completely.
     pub sent: u64,
-    /// Transfers and requests that failed.
+    /// The number of transfers and requests that failed.
     pub failed: u64,
-    /// Packets that belong to no transfer.
+    /// The number of packets that belong to no transfer.
     pub stray: u64,
-    /// Requests that came again while their answer was being sent.
+    /// The number of requests that arrived again while their answer was being sent.
     pub repeated: u64,
-    /// Requests of many segments that this side stopped for lack of room.
+    /// The number of requests of many segments that this side stopped for lack of room.
     pub stopped: u64,
-    /// Packets dropped because the owner did not poll them; see
+    /// The number of packets dropped because the owner did not poll them; see
     /// [`MAX_CONTROL`](super::MAX_CONTROL).
     pub dropped: u64,
 }

@@ -16,21 +16,23 @@ pub(super) enum Phase {
     Receiving(Box<Receiver>),
     /// A message has arrived; this side repeats its last acknowledgement if that was lost.
     Received {
-        /// The acknowledgement.
+        /// The last acknowledgement.
         ack: Box<MadBytes>,
-        /// How many segments of the answer the other side takes without an acknowledgement.
+        /// The number of segments of the answer that the other side accepts without an
+        /// acknowledgement.
         window: u32,
-        /// When this side forgets it.
+        /// The time at which this side forgets the transfer.
         until: Time,
     },
     /// This side is sending a message.
     Sending(Box<Sender>),
-    /// A request is out and waits for its answer.
+    /// A request was sent and waits for its answer.
     Awaiting {
-        /// Its deadline.
+        /// The time at which the request fails.
         until: Time,
-        /// The packet that turned the transfer round, if the request had segments; repeated if it
-        /// was lost.
+        /// The last acknowledgement of a request with segments, after which the other side sends
+        /// the answer (IBA 13.6.4); it is sent again if it was lost. `None` if the request had one
+        /// datagram.
         turn: Option<Box<MadBytes>>,
     },
 }
@@ -42,11 +44,11 @@ pub(super) struct Transfer {
     pub(super) phase: Phase,
     /// The timeout of the answer to a request of this side.
     pub(super) patience: std::time::Duration,
-    /// The last acknowledgement of a request of many segments, while its answer is sent.
+    /// The last acknowledgement of a request of many segments, kept while the answer is sent.
     pub(super) question_ack: Option<Box<MadBytes>>,
-    /// The request of one datagram, while its answer is sent, if known.
+    /// The request, if it is one datagram and known, kept while the answer is sent.
     pub(super) question: Option<Box<MadBytes>>,
-    /// Whether it is in the queue of transfers with segments to send.
+    /// Whether the transfer is in the queue of transfers with segments to send.
     pub(super) queued: bool,
     timer: Option<Time>,
 }
@@ -73,20 +75,21 @@ impl Transfer {
     }
 }
 
-/// There is no room for another transfer.
+/// The reason why there is no room for another transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Full {
     Total,
     Client,
 }
 
-/// Transfers by their keys, with their deadlines, within bounds.
+/// The transfers by their keys, with their deadlines, limited in number.
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
     by_key: BTreeMap<TransactionKey, Transfer>,
     per_client: BTreeMap<Lid, usize>,
     timers: BTreeSet<(Time, TransactionKey)>,
-    /// Finished transfers that linger, oldest first: they make room for others.
+    /// Finished transfers that are kept for a while, oldest first; they are dropped when other
+    /// transfers need room.
     remembered: BTreeSet<(Time, TransactionKey)>,
 }
 
@@ -160,7 +163,7 @@ impl Transfers {
         Some(transfer)
     }
 
-    /// Sets the timer of a transfer by its phase.
+    /// Sets the timer of a transfer according to its phase.
     pub(super) fn refresh(&mut self, key: &TransactionKey) {
         let Some(transfer) = self.by_key.get_mut(key) else {
             return;

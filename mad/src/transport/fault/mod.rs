@@ -1,4 +1,4 @@
-//! A transport with injected faults, reproducible by seed.
+//! A transport with injected faults, which a seed makes reproducible.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,22 +11,22 @@ mod sa;
 
 pub use sa::FaultySaPort;
 
-/// A chance, in millionths.
+/// A probability in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Chance(u32);
 
 impl Chance {
-    /// Never.
+    /// The chance of an event that never happens.
     pub const NEVER: Chance = Chance(0);
-    /// Always.
+    /// The chance of an event that always happens.
     pub const ALWAYS: Chance = Chance(1_000_000);
 
-    /// `percent` out of a hundred; values above a hundred count as always.
+    /// The chance of `percent` in a hundred; values above a hundred count as always.
     pub fn percent(percent: u8) -> Chance {
         Chance(u32::from(percent.min(100)) * 10_000)
     }
 
-    /// `millionths` out of a million; values above a million count as always.
+    /// The chance of `millionths` in a million; values above a million count as always.
     pub fn millionths(millionths: u32) -> Chance {
         Chance(millionths.min(Self::ALWAYS.0))
     }
@@ -43,20 +43,23 @@ pub struct FaultRates {
     pub duplicate_out: Chance,
     /// An incoming datagram is delivered twice.
     pub duplicate_in: Chance,
-    /// An incoming datagram waits until [`FaultPlan::hold`] others have arrived.
+    /// The chance that an incoming datagram is delayed until [`FaultPlan::hold`] others have
+    /// arrived.
     pub delay_in: Chance,
 }
 
-/// Fault rates by attribute, and the seed.
+/// The fault rates of each attribute, and the seed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FaultPlan {
-    /// The same seed gives the same faults for the same datagrams in the same order.
+    /// The seed of the random numbers: with equal seeds, the same datagrams in the same order have
+    /// the same faults.
     pub seed: u64,
-    /// Rates for datagrams of one attribute; the first entry for an attribute counts.
+    /// The rates for datagrams of one attribute; the first entry for an attribute is used.
     pub by_attribute: Vec<(AttrId, FaultRates)>,
-    /// Rates for all other attributes.
+    /// The rates for all other attributes.
     pub others: FaultRates,
-    /// How many datagrams overtake a delayed one; it stays while none arrives.
+    /// The number of datagrams that overtake a delayed datagram; as long as none arrives, the
+    /// delayed datagram stays.
     pub hold: u32,
 }
 
@@ -67,22 +70,22 @@ impl FaultPlan {
     }
 }
 
-/// Counters of datagrams and faults.
+/// The numbers of datagrams and of faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FaultCounts {
-    /// Outgoing datagrams, before any fault.
+    /// The number of outgoing datagrams, before any fault.
     pub sent: u64,
-    /// Incoming datagrams, before any fault.
+    /// The number of incoming datagrams, before any fault.
     pub received: u64,
-    /// Outgoing datagrams that were lost.
+    /// The number of outgoing datagrams that were lost.
     pub dropped_out: u64,
-    /// Incoming datagrams that were lost.
+    /// The number of incoming datagrams that were lost.
     pub dropped_in: u64,
-    /// Outgoing datagrams that were sent twice.
+    /// The number of outgoing datagrams that were sent twice.
     pub duplicated_out: u64,
-    /// Incoming datagrams that were delivered twice.
+    /// The number of incoming datagrams that were delivered twice.
     pub duplicated_in: u64,
-    /// Incoming datagrams that were delayed.
+    /// The number of incoming datagrams that were delayed.
     pub delayed: u64,
 }
 
@@ -101,8 +104,8 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// SplitMix64. Each half has its own, so that the faults of one half never depend on the other's
-/// timing.
+/// The random number generator SplitMix64. Each half of the transport has its own, so that the
+/// faults of one half never depend on the timing of the other.
 #[derive(Debug)]
 struct Random(u64);
 
@@ -117,7 +120,7 @@ impl Random {
     }
 }
 
-/// Faults that wrap both halves of a transport.
+/// Injects faults by wrapping both halves of a transport.
 #[derive(Debug, Clone)]
 pub struct FaultInjector {
     plan: Arc<FaultPlan>,
@@ -125,7 +128,7 @@ pub struct FaultInjector {
 }
 
 impl FaultInjector {
-    /// Faults by `plan`.
+    /// A transport with the faults of `plan`.
     pub fn new(plan: FaultPlan) -> FaultInjector {
         FaultInjector {
             plan: Arc::new(plan),
@@ -133,7 +136,7 @@ impl FaultInjector {
         }
     }
 
-    /// Wraps the receiving half.
+    /// Wraps the receiving half of the transport.
     pub fn sink(&self, mut sink: Sink) -> Sink {
         let mut half = InboundHalf::new(self);
         let plan = Arc::clone(&self.plan);
@@ -146,7 +149,7 @@ impl FaultInjector {
         })
     }
 
-    /// Wraps the sending half.
+    /// Wraps the sending half of the transport.
     pub fn transport<T: Transport>(&self, transport: T) -> Faulty<T> {
         Faulty {
             transport,
@@ -155,7 +158,7 @@ impl FaultInjector {
         }
     }
 
-    /// How many copies of an outgoing datagram to send: 0, 1 or 2.
+    /// The number of copies of an outgoing datagram to send: 0, 1 or 2.
     fn copies(&self, attribute: AttrId, random: &mut Random) -> usize {
         let counters = &self.counters;
         count(&counters.sent);
@@ -193,7 +196,8 @@ impl FaultInjector {
 struct InboundHalf<T> {
     faults: FaultInjector,
     random: Random,
-    /// Delayed items, each with the number of items still to overtake it; each leaves after `hold`.
+    /// The delayed items, each with the number of items that still have to overtake it. An item is
+    /// delivered after `hold` other items.
     held: Vec<(u32, T)>,
 }
 
@@ -206,11 +210,13 @@ impl<T: Clone> InboundHalf<T> {
         }
     }
 
-    /// Applies `rates` to one incoming item and passes on the copies and delayed items now due.
+    /// Applies `rates` to one incoming item, and passes on its copies and the delayed items that
+    /// are now due.
     fn take(&mut self, what: T, rates: FaultRates, mut pass: impl FnMut(T)) {
         let counters = &self.faults.counters;
         count(&counters.received);
-        // Draw all three every time, so that one rate does not change the effect of another.
+        // All three numbers are drawn every time, so that one rate does not change the effect of
+        // another.
         let [dropped, duplicated, delayed] =
             [rates.drop_in, rates.duplicate_in, rates.delay_in].map(|rate| self.random.hits(rate));
         let hold = self.faults.plan.hold;
@@ -260,8 +266,8 @@ impl<T> Faulty<T> {
 }
 
 impl<T: Transport> Transport for Faulty<T> {
-    /// A lost datagram counts as sent, and no [`Inbound::SendFailed`] follows: the sender relies on
-    /// its own timeouts.
+    /// Sends the datagram, unless a fault loses it. A lost datagram counts as sent, and no
+    /// [`Inbound::SendFailed`] follows: the sender relies on its own timeouts.
     fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
         let attribute = MadHeader::of(&datagram.mad).attribute();
         for _ in 0..self.faults.copies(attribute, &mut self.random) {

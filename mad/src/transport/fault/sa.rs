@@ -36,7 +36,7 @@ impl FaultInjector {
 pub struct FaultySaPort<P> {
     port: P,
     faults: FaultInjector,
-    /// Behind a lock: any thread may send.
+    /// The generator is behind a lock, because any thread may send.
     random: Mutex<Random>,
 }
 
@@ -52,7 +52,8 @@ impl<P: SaPort> SaPort for FaultySaPort<P> {
         self.port.does_rmpp()
     }
 
-    /// A lost datagram counts as sent: the sender relies on its own timeouts.
+    /// Sends the message, unless a fault loses it. A lost datagram counts as sent: the sender
+    /// relies on its own timeouts.
     fn send(
         &self,
         bytes: &[u8],

@@ -42,7 +42,7 @@ use crate::wire::{MAD_LEN, MadBytes};
 /// The capture that both halves write to. A clone writes to the same capture.
 ///
 /// A capture that cannot be written must not stop a subnet manager: the first error ends the
-/// capture, is logged and handed to [`Trace::on_error`].
+/// capture, is logged and passed to [`Trace::on_error`].
 #[derive(Clone)]
 pub struct Trace {
     shared: Arc<Shared>,
@@ -54,10 +54,10 @@ struct Shared {
 }
 
 struct State {
-    /// `None` after an error.
+    /// The writer of the capture; `None` after an error.
     writer: Option<PcapngWriter<Box<dyn Write + Send>>>,
     local_lid: Lid,
-    /// Called with the error that ends the capture.
+    /// A function that is called with the error that ends the capture.
     on_error: Option<ErrorHandler>,
 }
 
@@ -75,8 +75,8 @@ impl State {
 }
 
 impl Trace {
-    /// Records to `writer`, with times from `clock`, whose origin should be 1970 for readable
-    /// times.
+    /// A trace that records to `writer`, with times from `clock`, whose origin should be 1970 so
+    /// that the times are readable.
     pub fn new(
         writer: PcapngWriter<impl Write + Send + 'static>,
         clock: impl Fn() -> Time + Send + Sync + 'static,
@@ -94,7 +94,7 @@ impl Trace {
         }
     }
 
-    /// Wraps the receiving half.
+    /// Wraps the receiving half of a transport.
     pub fn sink(&self, mut sink: Sink) -> Sink {
         let trace = self.clone();
         Box::new(move |inbound| {
@@ -105,7 +105,7 @@ impl Trace {
         })
     }
 
-    /// Wraps the receiving halves.
+    /// Wraps all receiving halves of a transport.
     pub fn sinks(&self, sinks: impl Into<Sinks>) -> Sinks {
         let Sinks {
             others,
@@ -136,7 +136,7 @@ impl Trace {
 
     /// Wraps the sending half of the SA.
     ///
-    /// Where the transport does RMPP, the trace sees whole messages only: it records their segments
+    /// If the transport does RMPP, the trace sees only whole messages: it records their segments
     /// one after the other, and no acknowledgements.
     pub fn sa<P: SaPort>(&self, port: P) -> TracedSaPort<P> {
         TracedSaPort {
@@ -145,7 +145,7 @@ impl Trace {
         }
     }
 
-    /// Wraps the sending half.
+    /// Wraps the sending half of a transport.
     pub fn transport<T: Transport>(&self, transport: T) -> Traced<T> {
         self.shared.state.lock().local_lid = transport.local_port().lid;
         Traced {
@@ -162,7 +162,7 @@ impl Trace {
     /// Flushes the output.
     ///
     /// # Errors
-    /// Those of the output, which end the capture.
+    /// The errors of the output, which end the capture.
     pub fn flush(&self) -> io::Result<()> {
         let mut state = self.shared.state.lock();
         let flushed = match &mut state.writer {
@@ -199,7 +199,7 @@ impl Trace {
         let Some(writer) = &mut state.writer else {
             return;
         };
-        // Read under the lock, so that times in the capture never go back.
+        // The clock is read under the lock, so that times in the capture never go back.
         let at = (self.shared.clock)();
         if let Err(error) = writer.write(at, direction, datagram, local_lid) {
             state.fail(&error);
@@ -274,7 +274,8 @@ impl<T> Traced<T> {
 
 impl<T: Transport> Transport for Traced<T> {
     fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
-        // Record it before sending, or its answer might be recorded first.
+        // The datagram is recorded before it is sent, because otherwise its answer might be
+        // recorded first.
         self.trace.record(Direction::Outbound, datagram);
         self.transport.send(datagram, timeout)
     }

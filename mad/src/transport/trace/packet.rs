@@ -7,9 +7,9 @@ use crate::wire::header::MadHeader;
 /// The direction of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Received by the local port.
+    /// The local port received the datagram.
     Inbound,
-    /// Sent by the local port.
+    /// The local port sent the datagram.
     Outbound,
 }
 
@@ -19,15 +19,15 @@ const DETH_LEN: usize = 8;
 const ICRC_LEN: usize = 4;
 const VCRC_LEN: usize = 2;
 
-/// The length of the packet that carries a datagram, from its local route header to its last check
-/// sum.
+/// The length in bytes of the packet that carries a datagram, from its local route header to its
+/// last check sum.
 pub(super) const PACKET_LEN: usize = LRH_LEN + BTH_LEN + DETH_LEN + MAD_LEN + ICRC_LEN + VCRC_LEN;
 
-/// LNH: a base transport header follows, no global route header.
+/// The value of LNH for a packet with a base transport header and without a global route header.
 const NEXT_IS_BTH: u8 = 2;
-/// The virtual lane of subnet management.
+/// The VL of subnet management, 15.
 const VL15: u8 = 15;
-/// "Unreliable datagram, send only".
+/// The operation code of the base transport header for "unreliable datagram, send only".
 const OPCODE_UD_SEND_ONLY: u8 = 0x64;
 /// The default partition; the device does not report the packet's P_Key.
 const DEFAULT_PKEY: u16 = 0xFFFF;
@@ -41,7 +41,7 @@ pub(super) fn packet(
 ) -> [u8; PACKET_LEN] {
     let remote = &datagram.remote;
     let is_smp = MadHeader::of(&datagram.mad).class().is_subnet_management();
-    // Directed-route datagrams have permissive addresses at both ends.
+    // Directed-route datagrams have the permissive LID at both ends.
     let local_lid = match remote.lid {
         Lid::PERMISSIVE => Lid::PERMISSIVE,
         _ => Lid(local_lid.0 | u16::from(remote.path_bits)),
@@ -50,14 +50,15 @@ pub(super) fn packet(
         Direction::Inbound => (remote.lid, local_lid),
         Direction::Outbound => (local_lid, remote.lid),
     };
-    // Both ends of a datagram are QP 0, or neither is; the local one is 1 then.
+    // Either both ends of a datagram are QP 0 or neither is; in the latter case the local one is QP
+    // 1.
     let local_qp = u32::from(!is_smp);
     let (source_qp, destination_qp) = match direction {
         Direction::Inbound => (remote.qpn, local_qp),
         Direction::Outbound => (local_qp, remote.qpn),
     };
     let virtual_lane = if is_smp { VL15 } else { 0 };
-    // In words of 4 bytes, up to the invariant check sum.
+    // The length is in words of 4 bytes, up to the invariant check sum.
     let words = ((PACKET_LEN - VCRC_LEN) / 4) as u16;
 
     let mut bytes = [0; PACKET_LEN];

@@ -6,15 +6,15 @@ use super::packet::{Direction, PACKET_LEN, packet};
 use crate::Time;
 use crate::transport::Datagram;
 
-/// LINKTYPE_ERF: records of the extensible record format, which have a header each.
-/// LINKTYPE_INFINIBAND (247), without one, would do, but Wireshark (4.0) shows its packets as plain
-/// bytes.
+/// The link type LINKTYPE_ERF: each packet has a header of the extensible record format.
+/// LINKTYPE_INFINIBAND (247), without such a header, would do, but Wireshark (4.0) shows its
+/// packets as plain bytes.
 const LINKTYPE_ERF: u16 = 197;
 
 const ERF_HEADER_LEN: usize = 16;
-/// The type of record that holds an InfiniBand packet from its local route header on.
+/// The type of a record that holds an InfiniBand packet from its local route header on.
 const ERF_TYPE_INFINIBAND: u8 = 21;
-/// The record is as long as its packet.
+/// The flag of a record that is as long as its packet.
 const ERF_VARYING_LENGTH: u8 = 0x04;
 const RECORD_LEN: usize = ERF_HEADER_LEN + PACKET_LEN;
 
@@ -31,10 +31,10 @@ const OPTION_INTERFACE_NAME: u16 = 2;
 const OPTION_TIME_RESOLUTION: u16 = 9;
 const OPTION_PACKET_FLAGS: u16 = 2;
 
-/// Powers of ten below a second: nanoseconds.
+/// The resolution of times as a negative power of ten: nanoseconds.
 const NANOSECONDS: u8 = 9;
 
-/// Writes datagrams as a pcapng capture of InfiniBand packets, times in nanoseconds.
+/// Writes datagrams as a pcapng capture of InfiniBand packets, with times in nanoseconds.
 ///
 /// Wireshark and tshark show them down to the fields of SMPs. Packet headers are built from the
 /// remote address; check sums are zero.
@@ -45,17 +45,17 @@ pub struct PcapngWriter<W> {
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Begins a capture with one interface, called `interface`: `mlx5_0:1`.
+    /// Begins a capture with one interface, whose name is `interface`, for example `mlx5_0:1`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn new(out: W, interface: &str) -> io::Result<PcapngWriter<W>> {
         let mut writer = PcapngWriter {
             out,
             block: Vec::with_capacity(RECORD_LEN + 64),
         };
         writer.block.extend(BYTE_ORDER_MAGIC.to_le_bytes());
-        // Version 1.0.
+        // The version of the format is 1.0.
         writer.block.extend(1_u16.to_le_bytes());
         writer.block.extend(0_u16.to_le_bytes());
         writer.block.extend(LENGTH_UNKNOWN.to_le_bytes());
@@ -65,7 +65,7 @@ impl<W: Write> PcapngWriter<W> {
 
         writer.block.extend(LINKTYPE_ERF.to_le_bytes());
         writer.block.extend(0_u16.to_le_bytes());
-        // No limit on the length of packets.
+        // The length of captured packets is not limited.
         writer.block.extend(0_u32.to_le_bytes());
         writer.option(OPTION_INTERFACE_NAME, interface.as_bytes());
         writer.option(OPTION_TIME_RESOLUTION, &[NANOSECONDS]);
@@ -75,11 +75,11 @@ impl<W: Write> PcapngWriter<W> {
         Ok(writer)
     }
 
-    /// Adds a datagram that passed at `at`; times are shown as since 1970 if that is the clock's
+    /// Adds a datagram that passed at `at`; a reader shows times since 1970 if that is the clock's
     /// origin. `local_lid` is the local port's base LID.
     ///
     /// # Errors
-    /// Those of the output; the capture ends in part of a packet then.
+    /// The errors of the output; the capture then ends with an incomplete packet.
     pub fn write(
         &mut self,
         at: Time,
@@ -89,7 +89,7 @@ impl<W: Write> PcapngWriter<W> {
     ) -> io::Result<()> {
         let packet = packet(direction, datagram, local_lid);
         let nanos = at.as_nanos();
-        // The first interface.
+        // The block describes the first interface.
         self.block.extend(0_u32.to_le_bytes());
         self.block.extend(((nanos >> 32) as u32).to_le_bytes());
         self.block.extend((nanos as u32).to_le_bytes());
@@ -110,7 +110,7 @@ impl<W: Write> PcapngWriter<W> {
     /// Flushes the output.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The errors of the output.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -131,7 +131,7 @@ impl<W: Write> PcapngWriter<W> {
     }
 
     fn option(&mut self, code: u16, value: &[u8]) {
-        // Names of interfaces are short; a longer one is cut where the length field ends.
+        // Names of interfaces are short; a longer name is cut to what the length field can hold.
         let length = u16::try_from(value.len()).unwrap_or(u16::MAX);
         self.block.extend(code.to_le_bytes());
         self.block.extend(length.to_le_bytes());
@@ -143,7 +143,7 @@ impl<W: Write> PcapngWriter<W> {
         self.block.resize(self.block.len().next_multiple_of(4), 0);
     }
 
-    /// Writes the body that was collected as a block, whose length is before and after it.
+    /// Writes the collected body as a block, with the length before and after it.
     fn end_block(&mut self, kind: u32) -> io::Result<()> {
         const FRAME_LEN: usize = 12;
         let length = ((self.block.len() + FRAME_LEN) as u32).to_le_bytes();
@@ -158,13 +158,13 @@ impl<W: Write> PcapngWriter<W> {
     }
 }
 
-/// The header before a packet. Its time is 32 bits of seconds and as many of their fractions, and
-/// little-endian; the rest is big-endian.
+/// The header before a packet. The time in it is little-endian: 32 bits of seconds and 32 bits of
+/// their fraction; the rest is big-endian.
 fn erf_header(at: Time) -> [u8; ERF_HEADER_LEN] {
     const NANOS_PER_SECOND: u64 = 1_000_000_000;
     let nanos = at.as_nanos();
     let fraction = ((nanos % NANOS_PER_SECOND) << 32) / NANOS_PER_SECOND;
-    // Seconds since 1970 fit until 2106.
+    // The seconds since 1970 fit into 32 bits until 2106.
     let time = (nanos / NANOS_PER_SECOND) << 32 | fraction;
     let mut header = [0; ERF_HEADER_LEN];
     header[..8].copy_from_slice(&time.to_le_bytes());
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(packet[12..16], 306_u32.to_le_bytes());
         let record = &packet[20..];
         assert_eq!(record[16 + 28..16 + 284], [7; 256]);
-        // Padding to 308, then flags.
+        // The padding ends at byte 308, and the flags follow.
         assert_eq!(record[308..][..8], [2, 0, 4, 0, 2, 0, 0, 0]);
     }
 

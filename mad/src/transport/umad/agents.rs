@@ -7,9 +7,10 @@ use crate::wire::header::{Class, Method};
 struct AgentSpec {
     class: Class,
     version: u8,
-    /// 1 if the kernel does RMPP: it segments and reassembles messages.
+    /// 1 if the kernel does RMPP, that is, segments and reassembles messages, else 0.
     rmpp_version: u8,
-    /// Unsolicited methods to receive; the kernel gives each to one agent of a port only.
+    /// The methods of unsolicited datagrams to receive; the kernel allows only one agent of a port
+    /// for each method.
     methods: &'static [u8],
 }
 
@@ -66,8 +67,8 @@ const MANAGER: &[AgentSpec] = &[
     },
 ];
 
-/// The classes of an observer of switches and hosts, beside a subnet manager that may have all
-/// methods of the port.
+/// The classes of an observer, which watches switches and hosts while a subnet manager may have
+/// registered for all methods of the port.
 const OBSERVER: &[AgentSpec] = &[
     AgentSpec {
         class: Class::SUBNET_DIRECTED,
@@ -86,9 +87,9 @@ const OBSERVER: &[AgentSpec] = &[
 /// The purpose for which a port is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// As a subnet manager: traps and requests of hosts and other managers arrive.
+    /// A subnet manager: traps and requests of hosts and other managers arrive.
     Manager,
-    /// As a requester: only responses arrive.
+    /// A requester: only responses arrive.
     Observer,
 }
 
@@ -98,7 +99,7 @@ pub(super) enum Presence {
 const TOOL_CLASSES: [u8; 2] = [0x32, 0x33];
 const TOOL_OUI: [u8; 3] = [0x00, 0x14, 0x05];
 
-/// Registration for a class was refused.
+/// A registration for a class was refused.
 #[derive(Debug)]
 pub(super) struct RegisterError {
     pub(super) class: Class,

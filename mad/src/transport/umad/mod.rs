@@ -5,8 +5,9 @@
 //!
 //! The SA, if it has a sink, has a descriptor of its own, which its owner reads
 //! ([`SaPort::receive`](super::SaPort::receive)): hosts and subnet management share no thread and
-//! no queue. Where the device gives no second descriptor, the one thread reads for both, and the
-//! log says so. So it is inside ibsim, which gives all requests to one descriptor of a node.
+//! no queue. If the device provides no second descriptor, the one thread reads for both, and the
+//! log says so. This is the case inside ibsim, which delivers all requests to one descriptor of a
+//! node.
 //!
 //! # When the device vanishes
 //!
@@ -59,7 +60,7 @@ pub enum UmadError {
         "there is no InfiniBand adapter, or the driver that shows it is not loaded: load its driver and `modprobe ib_umad`"
     )]
     NoAdapter,
-    /// Several ports suit, and none has a link.
+    /// Several ports are suitable, and none has a link.
     #[error(
         "none of the InfiniBand ports has a link, and it is not said which one to wait for: {seen}"
     )]
@@ -78,7 +79,7 @@ pub enum UmadError {
     /// The port could not be opened.
     #[error("cannot open {device}")]
     Open {
-        /// Adapter and port: `mlx5_0:1`.
+        /// The adapter and the port, for example `mlx5_0:1`.
         device: String,
         /// The operating system's error.
         source: io::Error,
@@ -88,7 +89,7 @@ pub enum UmadError {
         "cannot register for datagrams of class {class} on {device}; is another subnet manager running here?"
     )]
     Register {
-        /// Adapter and port: `mlx5_0:1`.
+        /// The adapter and the port, for example `mlx5_0:1`.
         device: String,
         /// The class.
         class: Class,
@@ -101,7 +102,7 @@ pub enum UmadError {
     /// The receive thread could not be started.
     #[error("cannot start the receive thread of {device}")]
     Thread {
-        /// Adapter and port: `mlx5_0:1`.
+        /// The adapter and the port, for example `mlx5_0:1`.
         device: String,
         /// The operating system's error.
         source: io::Error,
@@ -109,7 +110,7 @@ pub enum UmadError {
     /// The sink panicked, and the transport can deliver no more.
     #[error("the receive thread of {device} panicked")]
     SinkLost {
-        /// Adapter and port: `mlx5_0:1`.
+        /// The adapter and the port, for example `mlx5_0:1`.
         device: String,
     },
 }
@@ -125,16 +126,17 @@ pub fn list_ports() -> Result<Vec<LocalPort>, UmadError> {
 /// Opens the port that `selector` selects, and delivers to `sinks` on a thread of its own.
 ///
 /// # Errors
-/// See [`UmadError`]. When several ports are suitable, the error is the last one's.
+/// The port cannot be opened; [`UmadError`] has the reasons. If several ports are suitable, the
+/// error is that of the last one.
 pub fn open(selector: &UmadSelector, sinks: impl Into<Sinks>) -> Result<UmadTransport, UmadError> {
     open_as(selector, Presence::Manager, sinks.into())
 }
 
-/// Like [`open`], for a requester: only responses are delivered, so that a subnet manager can run
-/// on the same port.
+/// Opens a port like [`open`], for a requester: only responses are delivered, so that a subnet
+/// manager can run on the same port.
 ///
 /// # Errors
-/// As [`open`].
+/// The errors of [`open`].
 pub fn observe(
     selector: &UmadSelector,
     sinks: impl Into<Sinks>,
@@ -184,7 +186,7 @@ struct Ready {
 }
 
 /// Opens the first of `candidates` that can be opened and registered on: another process may have
-/// the classes of a port. `for_sa`: the SA has a sink.
+/// the classes of a port. `for_sa` says whether the SA has a sink.
 fn first_that_registers(
     umad: &'static Umad,
     candidates: Vec<LocalPort>,
@@ -203,7 +205,8 @@ fn first_that_registers(
     })
 }
 
-/// The result of `attempt` for the first candidate that succeeds; else the last candidate's error.
+/// The result of `attempt` for the first candidate for which it succeeds; if it succeeds for none,
+/// the error of the last candidate.
 fn first_that_works<T>(
     candidates: Vec<LocalPort>,
     mut attempt: impl FnMut(&LocalPort) -> Result<T, UmadError>,
@@ -225,8 +228,8 @@ fn first_that_works<T>(
     Err(last.expect("there is a candidate, or there was an error before"))
 }
 
-/// Opens the device of a port, or both devices if its QP 0 and QP 1 are on two; `for_sa` once more
-/// for the SA.
+/// Opens the device of a port, or both devices if its QP 0 and QP 1 belong to two; if `for_sa` is
+/// set, the device of QP 1 once more for the SA.
 fn open_ports(
     umad: &'static Umad,
     local: &LocalPort,
@@ -289,7 +292,7 @@ fn devices(pair: Option<Pair>, own: Device) -> (Device, Option<Device>) {
     }
 }
 
-/// An open port.
+/// A port that was opened.
 pub struct UmadTransport {
     umad: &'static Umad,
     presence: Presence,
@@ -355,7 +358,7 @@ impl UmadTransport {
         Ok(())
     }
 
-    /// Ends the thread and takes the sinks back.
+    /// Ends the thread and returns the sinks.
     fn stop(&mut self) {
         let Some(opened) = self.opened.take() else {
             return;
@@ -369,12 +372,13 @@ impl UmadTransport {
     /// Opens the port again, on any adapter that now has the same port GUID, and sets IsSM again if
     /// it was set.
     ///
-    /// Any state allows it, but the sink must not be waiting for the caller: this waits for the
-    /// receive thread. Requests without a response so far are lost without notice; the caller
-    /// relies on its own timeouts.
+    /// The transport may be in any state, but the sink must not be waiting for the caller: this
+    /// function waits for the receive thread. Requests without a response so far are lost without
+    /// notice; the caller relies on its own timeouts.
     ///
     /// # Errors
-    /// See [`UmadError`]; the transport is then closed, and the caller may try again.
+    /// The port cannot be opened; [`UmadError`] has the reasons. The transport is then closed, and
+    /// the caller may try again.
     pub fn reopen(&mut self) -> Result<(), UmadError> {
         self.stop();
         let was_sm = self.is_sm.take().is_some();
@@ -404,7 +408,8 @@ impl UmadTransport {
         }
     }
 
-    /// Whether a datagram has arrived that no sink was called for: the receive thread is behind.
+    /// Whether a datagram has arrived for which no sink was called yet, because the receive thread
+    /// is behind.
     pub fn has_unread(&self) -> bool {
         self.live().is_some_and(|opened| opened.shared.has_unread())
     }
@@ -463,7 +468,7 @@ impl Transport for UmadTransport {
     }
 }
 
-/// How long dropping waits for the receive thread: it ends at once unless its sink blocks.
+/// The time that dropping waits for the receive thread, which ends at once unless its sink blocks.
 const CLOSE_PATIENCE: Duration = Duration::from_millis(500);
 const CLOSE_STEP: Duration = Duration::from_millis(5);
 
@@ -499,9 +504,10 @@ impl std::fmt::Debug for UmadTransport {
     }
 }
 
-/// The kernel counts in milliseconds. Rounded up, for 0 means that no response is expected.
+/// The timeout in milliseconds, in which the kernel counts. It is rounded up, because 0 means that
+/// no response is expected.
 fn whole_milliseconds(timeout: Duration) -> u32 {
-    // Not by `as_nanos`, whose 128 bits take a long division for each datagram.
+    // `as_nanos` is not used, because its 128 bits need a long division for each datagram.
     let rest = timeout.subsec_nanos().div_ceil(1_000_000);
     let milliseconds = timeout.as_secs().saturating_mul(1_000);
     u32::try_from(milliseconds.saturating_add(rest.into())).unwrap_or(u32::MAX)

@@ -12,15 +12,16 @@ use crate::wire::attr::PortState;
 pub struct UmadSelector {
     /// The name of the channel adapter; the first with a suitable port when absent.
     pub ca: Option<String>,
-    /// The number of the port. When absent, the first Active one, or else the first whose link is
-    /// up, or else, on an adapter given by name or where there is only one port, the first.
+    /// The number of the port. If it is absent, the first Active port is selected, else the first
+    /// port whose link is up; else the first port, if the adapter is named or the host has only one
+    /// port.
     pub port: Option<PortNum>,
     /// The GUID of the port, in any state.
     pub guid: Option<Guid>,
 }
 
 impl fmt::Display for UmadSelector {
-    /// `mlx5_0:1`, with `*` for open fields.
+    /// Writes the selector as `mlx5_0:1`, with `*` for what is not given.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.ca.as_deref().unwrap_or("*"))?;
         match self.port {
@@ -34,7 +35,8 @@ impl fmt::Display for UmadSelector {
     }
 }
 
-/// `mlx5_0:1 0x0002c90300001235 Active, mlx5_0:2 0x0002c90300001236 Down`.
+/// The ports as a list for messages: `mlx5_0:1 0x0002c90300001235 Active, mlx5_0:2
+/// 0x0002c90300001236 Down`.
 pub(super) fn seen(ports: &[LocalPort]) -> String {
     let port = |port: &LocalPort| {
         format!(
@@ -57,7 +59,8 @@ impl PortAttributes {
         )
     }
 
-    /// Older kernels do not report the link layer and have no other.
+    /// Whether the link layer is InfiniBand. Older kernels do not report the link layer and support
+    /// no other.
     fn is_infiniband(&self) -> bool {
         matches!(self.link_layer.as_str(), "" | "IB" | "InfiniBand")
     }
@@ -115,7 +118,7 @@ pub(super) fn list(umad: &Umad) -> Vec<LocalPort> {
     ports
 }
 
-/// Whether subnet management packets can leave through the port itself or through its paired
+/// Whether subnet management packets can be sent through the port itself or through its paired
 /// device.
 fn has_smi(umad: &Umad, ca: &str, port: PortNum) -> bool {
     let disabled = umad.is_smi_disabled(ca, port).unwrap_or(false);
@@ -130,8 +133,8 @@ fn has_smi(umad: &Umad, ca: &str, port: PortNum) -> bool {
     true
 }
 
-/// The ports that `selector` admits, in order of preference: those whose link is up, and others
-/// where the selector or the host leaves no choice.
+/// The ports that `selector` admits, in order of preference: those whose link is up, followed by
+/// others if the selector or the host leaves no choice.
 pub(super) fn candidates(
     selector: &UmadSelector,
     ports: Vec<LocalPort>,
@@ -159,7 +162,7 @@ pub(super) fn candidates(
             return Err(UmadError::NoLink { seen });
         }
     }
-    // Stable: adapters and ports keep their order.
+    // The sort is stable: adapters and ports keep their order.
     admitted.sort_by_key(|port| preference(port.state));
     Ok(admitted)
 }

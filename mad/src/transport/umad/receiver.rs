@@ -14,14 +14,15 @@ use crate::wire::MAD_LEN;
 use crate::wire::attr::PortState;
 use crate::wire::header::{Class, MadHeader, Method};
 
-/// How long the thread waits for a datagram before it checks whether to end.
+/// The time that the thread waits for a datagram before it checks whether to end.
 const WAIT_MS: u16 = 50;
 
-/// Read errors in a row after which the device is gone, unless an error is final.
+/// The number of read errors in a row after which the device counts as removed, unless an error is
+/// final.
 const READ_FAILURES_TOLERATED: u32 = 8;
 
-/// Datagrams in a row that the device refuses, after which it is gone: more than a busy driver
-/// refuses.
+/// The number of datagrams in a row that the device refuses before it counts as removed: more than
+/// a busy driver refuses.
 const SEND_FAILURES_TOLERATED: u32 = 16;
 
 /// The open ports of one device, or of the two that a port of a multi-plane adapter has.
@@ -66,18 +67,18 @@ pub(super) struct Shared {
     pub(super) ports: OpenPorts,
     pub(super) local: RwLock<LocalPort>,
     pub(super) closing: AtomicBool,
-    /// The device vanished.
+    /// Whether the device was removed.
     pub(super) gone: AtomicBool,
-    /// Reading the SA's own descriptor failed for good.
+    /// Whether reading the SA's own descriptor failed for good.
     pub(super) sa_failed: AtomicBool,
-    /// Datagrams in a row that the device refused.
+    /// The number of datagrams in a row that the device refused.
     pub(super) send_failures: AtomicU32,
-    /// The receive thread reads, or passes on what it has read.
+    /// Whether the receive thread reads, or passes on what it has read.
     pub(super) reading: AtomicBool,
 }
 
 impl Shared {
-    /// Counts the result of giving a datagram to the device.
+    /// Counts the result of sending a datagram.
     pub(super) fn sent(&self, result: &io::Result<()>) {
         match result {
             Ok(()) => self.send_failures.store(0, Ordering::Relaxed),
@@ -93,20 +94,20 @@ impl Shared {
         self.send_failures.load(Ordering::Relaxed) >= SEND_FAILURES_TOLERATED
     }
 
-    /// Whether a datagram has arrived that no sink was called for.
+    /// Whether a datagram has arrived for which no sink was called yet.
     pub(super) fn has_unread(&self) -> bool {
-        // In this order: what the thread reads in between shows in the second.
+        // The order matters: what the thread reads between the two checks is seen by the second.
         self.is_open() && (self.ports.has_input() || self.reading.load(Ordering::SeqCst))
     }
 
-    /// Whether datagrams can still pass.
+    /// Whether datagrams can still be sent and received.
     pub(super) fn is_open(&self) -> bool {
         let ended = [&self.closing, &self.gone, &self.sa_failed];
         !ended.iter().any(|ended| ended.load(Ordering::Acquire))
     }
 }
 
-/// Read errors in a row of one descriptor.
+/// The number of read errors in a row of one descriptor.
 #[derive(Debug, Default)]
 pub(super) struct ReadFailures(u32);
 
@@ -115,7 +116,7 @@ impl ReadFailures {
         self.0 = 0;
     }
 
-    /// Counts an error, and logs it. Returns whether the device is gone.
+    /// Counts an error, and logs it. Returns whether the device counts as removed.
     pub(super) fn failed(&mut self, error: &io::Error, shared: &Shared) -> bool {
         self.0 += 1;
         let local = shared.local.read();
@@ -124,7 +125,7 @@ impl ReadFailures {
     }
 }
 
-/// Whether an error of reading means that the device is gone and further attempts are useless.
+/// Whether a read error means that the device was removed, so that further attempts are useless.
 fn is_final(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -132,7 +133,7 @@ fn is_final(error: &io::Error) -> bool {
     )
 }
 
-/// Reads until told to end or until the device vanishes, and returns the sinks.
+/// Reads until it is asked to end or until the device is removed, and returns the sinks.
 pub(super) fn run(
     shared: &Arc<Shared>,
     mut known: PortAttributes,
@@ -191,7 +192,8 @@ fn deliver(sinks: &mut Sinks, received: Received) {
     }
 }
 
-/// The event in `received`, which the SA's own descriptor gave. The kernel gives it no other class.
+/// The event for `received`, which was read from the SA's own descriptor. The kernel delivers no
+/// other class there.
 pub(super) fn of_sa(received: Received) -> Option<SaInbound> {
     if received.is_message() {
         return Some(SaInbound::Message(received.into_message()));
@@ -210,7 +212,7 @@ pub(super) fn of_sa(received: Received) -> Option<SaInbound> {
     }
 }
 
-/// Delivers an event for each difference from the state before.
+/// Delivers an event for each difference from the previous state.
 fn take_state(
     shared: &Shared,
     known: &mut PortAttributes,
@@ -226,7 +228,7 @@ fn take_state(
 }
 
 impl Received {
-    /// Whether it is an SA message that arrived and the kernel does RMPP.
+    /// Whether the datagram is a message of the SA that arrived, and the kernel does RMPP for it.
     fn is_message(&self) -> bool {
         self.status == 0
             && MadHeader::of(&self.datagram.mad).class() == Class::SUBNET_ADMINISTRATION

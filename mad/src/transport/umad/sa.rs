@@ -14,27 +14,29 @@ use crate::transport::{
 };
 use crate::wire::header::Class;
 
-/// How often the kernel resends an unacknowledged segment. It waits 2 s each time.
+/// The number of times that the kernel sends an unacknowledged segment again. It waits 2 s each
+/// time.
 const RMPP_RETRIES: u8 = 4;
 
 /// The agents of the SA and of performance management on an open port.
 #[derive(Clone)]
 pub(super) struct Agent {
     pub(super) id: Option<u32>,
-    /// That of performance management, whose answers the receive thread reads.
+    /// The agent of performance management, whose answers the receive thread reads; `None` without
+    /// it.
     pub(super) performance: Option<u32>,
     pub(super) shared: Arc<Shared>,
 }
 
-/// The SA's part of a transport. It stays while the port is opened again.
+/// The part of a transport that serves the SA. It stays while the port is opened again.
 pub(super) struct SaHalf {
-    /// `None` while the port is closed.
+    /// The agent of the SA; `None` while the port is closed.
     agent: RwLock<Option<Agent>>,
-    /// Locked while a thread waits for the SA's descriptor or reads it. Closing the port waits for
-    /// that: until then the kernel keeps the class registered, and refuses it to the next
+    /// The lock is held while a thread waits for the SA's descriptor or reads it. Closing the port
+    /// waits for that: until then the kernel keeps the class registered, and refuses it to the next
     /// descriptor.
     reading: Mutex<ReadFailures>,
-    /// `None` if the SA has no sink of its own.
+    /// The sink of the SA; `None` if the SA has no sink of its own.
     sink: Option<Mutex<SaSink>>,
     wake: Wake,
 }
@@ -49,13 +51,13 @@ impl SaHalf {
         })
     }
 
-    /// Whether messages of the SA are for a sink of its own.
+    /// Whether messages of the SA go to a sink of its own.
     pub(super) fn has_sink(&self) -> bool {
         self.sink.is_some()
     }
 
-    /// The sink for the receive thread: it reads the SA's messages where the SA has no descriptor
-    /// of its own.
+    /// The sink that the receive thread uses: that thread reads the SA's messages if the SA has no
+    /// descriptor of its own.
     pub(super) fn sink(half: &Arc<SaHalf>) -> Option<SaSink> {
         half.sink.as_ref()?;
         let half = Arc::clone(half);
@@ -87,8 +89,8 @@ impl SaHalf {
         drop(self.reading.lock());
     }
 
-    /// Waits for messages at the SA's descriptor, and passes them to the sink. `None` if there is
-    /// no such descriptor, or none that works.
+    /// Waits for messages at the SA's descriptor, and passes them to the sink. Returns the number
+    /// of messages; `None` if there is no such descriptor, or none that works.
     fn read(&self, most: usize, timeout: Duration) -> Option<usize> {
         let mut failures = self.reading.lock();
         let agent = self.agent.read().clone()?;
@@ -113,7 +115,7 @@ impl SaHalf {
         Some(taken.count)
     }
 
-    /// Passes what is there to the sink, `most` messages at most.
+    /// Passes the messages that have arrived to the sink, at most `most` of them.
     fn take(&self, port: &OpenPort, most: usize) -> Taken {
         let mut count = 0;
         while count < most {
@@ -154,12 +156,12 @@ fn note_failure(failures: &mut ReadFailures, error: &io::Error, shared: &Shared)
 /// The sending half of the SA of a [`UmadTransport`](super::UmadTransport): usable from any thread,
 /// and closed while the transport is. The SA's owner also receives through it.
 ///
-/// The kernel does RMPP: it sends and delivers whole messages. ibsim stands in for a kernel without
+/// The kernel does RMPP: it sends and delivers whole messages. ibsim replaces the kernel and has no
 /// RMPP: it sends only the first datagram of a longer message, and delivers 224 bytes of a
 /// datagram. This half does not work around that; responses of one datagram still arrive.
 ///
 /// A device has a descriptor for subnet management and one for the SA, so that no message of the SA
-/// waits for the receive thread. Where there is no second one, that thread reads for the SA as
+/// waits for the receive thread. If there is no second descriptor, that thread reads for the SA as
 /// well.
 pub struct UmadSaPort {
     pub(super) half: Arc<SaHalf>,
@@ -231,7 +233,7 @@ impl SaPort for UmadSaPort {
     fn receive(&self, most: usize, timeout: Duration) -> usize {
         let read = self.half.read(most, timeout);
         read.unwrap_or_else(|| {
-            // The receive thread wakes this one, as does the port once it is open again.
+            // The receive thread ends this wait, and so does the port once it is open again.
             self.half.wake.wait(None, whole_milliseconds(timeout));
             0
         })
@@ -265,10 +267,11 @@ mod tests {
     use crate::wire::attr::PortState;
     use crate::wire::header::{MadHeader, Method};
 
-    /// Longer than any test runs.
+    /// A time longer than any test runs.
     const FOR_EVER: Duration = Duration::from_secs(600);
 
-    /// The SA's half of an open port, what comes to its sink, and the far end of its descriptor.
+    /// The SA's half of an open port, the events that reach its sink, and the other end of its
+    /// descriptor.
     fn opened() -> (UmadSaPort, Arc<Shared>, Receiver<SaInbound>, UnixDatagram) {
         let (sender, came) = channel();
         let sink: SaSink = Box::new(move |inbound| drop(sender.send(inbound)));
@@ -321,7 +324,7 @@ mod tests {
         for lid in 5..8 {
             far.send(&fake::arrival(Lid(lid), 0, &query())).unwrap();
         }
-        // `open` woke it; the messages are there all the same.
+        // `open` ended the wait, and the messages are received nevertheless.
         assert_eq!(port.receive(2, FOR_EVER), 2);
         assert_eq!(port.receive(2, Duration::ZERO), 1);
         assert_eq!(port.receive(2, Duration::ZERO), 0);
@@ -370,7 +373,7 @@ mod tests {
     fn a_descriptor_that_dies_is_reported_once_and_not_read_again() {
         let (port, shared, _came, far) = opened();
         port.receive(1, FOR_EVER);
-        // An empty datagram is what a device that was removed gives.
+        // A device that was removed delivers an empty datagram.
         far.send(&[]).unwrap();
         assert_eq!(port.receive(1, FOR_EVER), 0);
         assert!(shared.sa_failed.load(Ordering::Acquire));
@@ -379,7 +382,7 @@ mod tests {
     }
 
     proptest! {
-        /// The kernel checks little of what a host sends.
+        /// The kernel checks little of what a host sends, so any bytes can arrive.
         #[test]
         fn any_bytes_are_a_message_of_the_sa_or_nothing(
             status in prop_oneof![Just(0), Just(110), any::<u32>()],

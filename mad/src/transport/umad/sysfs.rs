@@ -1,4 +1,4 @@
-//! The kernel's state of a port, from the few small files that change.
+//! The state of a port in the kernel, from the few small files that change.
 
 use std::io;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use super::ffi::{self, PortAttributes};
 /// The directory of channel adapters in sysfs.
 const ROOT: &str = "/sys/class/infiniband";
 
-/// How often the files are read. With feature `verbs`, hardware reports changes at once; without
-/// it, this poll costs five small files.
+/// The time between two readings of the files. With feature `verbs`, hardware reports changes at
+/// once; without it, this poll costs the reading of five small files.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many failed readings in a row are allowed before the device counts as gone.
+/// The number of failed readings in a row that are allowed before the device counts as removed.
 const FAILURES_TOLERATED: u32 = 3;
 
-/// States that wait for the receive thread, which looks every 50 ms.
+/// The maximum number of states that wait for the receive thread, which checks every 50 ms.
 const QUEUE: usize = 16;
 
 /// The result of one reading of the files.
@@ -55,7 +55,7 @@ impl PortFiles {
     /// The port as it is now.
     pub(super) fn read(&self) -> io::Result<PortAttributes> {
         Ok(PortAttributes {
-            // `4: ACTIVE`
+            // The file contains, for example, `4: ACTIVE`.
             state: self.number("state")? as u8,
             lid: Lid(self.number("lid")? as u16),
             lmc: self.number("lid_mask_count")? as u8,
@@ -80,12 +80,13 @@ fn parse(text: &str) -> Option<u32> {
     }
 }
 
-/// Reads the files of a port again and again, on a thread of its own: a driver in trouble may block
-/// the reading thread.
+/// Reads the files of a port repeatedly, on a thread of its own: the driver of a faulty device may
+/// block the reading thread.
 #[derive(Debug)]
 pub(super) struct PortWatch {
     readings: Receiver<Reading>,
-    /// Dropping it ends the thread; it is not joined, because a driver may block it.
+    /// Dropping the sender ends the thread; the thread is not joined, because a driver may block
+    /// it.
     _running: Sender<()>,
     gone: Arc<AtomicBool>,
 }
@@ -132,7 +133,7 @@ fn watch(
         match files.read() {
             Ok(attributes) => {
                 failures = 0;
-                // A receive thread blocked by its sink gets a later state.
+                // A receive thread that its sink blocks gets a later state.
                 drop(readings.try_send(Reading::Port(attributes)));
             }
             Err(error) => {
@@ -166,7 +167,7 @@ mod tests {
         }
     }
 
-    /// A tree with one port, in a folder of its own.
+    /// A directory with the files of one port.
     fn tree(name: &str) -> String {
         let root = std::env::temp_dir().join(format!("rsm-sysfs-{}-{name}", std::process::id()));
         let ports = root.join("mlx5_0/ports/1");

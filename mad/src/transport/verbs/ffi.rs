@@ -1,5 +1,5 @@
-//! libibverbs, through rdma-sys. The only module of this feature with unsafe code; its exports are
-//! safe.
+//! The interface to libibverbs, through rdma-sys. This is the only module of the feature with
+//! unsafe code; its exports are safe.
 
 #![allow(unsafe_code)]
 
@@ -14,8 +14,8 @@ use super::{Device, DevicePort};
 use crate::ids::Gid;
 use crate::wire::attr::PortState;
 
-/// IBV_LINK_LAYER_ETHERNET; the others are InfiniBand and "unspecified", which InfiniBand drivers
-/// report.
+/// The value IBV_LINK_LAYER_ETHERNET; the other values mean InfiniBand and "unspecified", which
+/// InfiniBand drivers report.
 const LINK_LAYER_ETHERNET: u8 = 2;
 
 /// The devices of this host, listed once.
@@ -27,7 +27,7 @@ struct DeviceList {
 impl DeviceList {
     fn new() -> io::Result<Option<DeviceList>> {
         let mut len: c_int = 0;
-        // SAFETY: takes a place for the length.
+        // SAFETY: the function gets a place for the length.
         let list = unsafe { rdma_sys::ibv_get_device_list(&raw mut len) };
         match NonNull::new(list) {
             Some(list) => Ok(Some(DeviceList {
@@ -43,7 +43,7 @@ impl DeviceList {
     }
 
     fn devices(&self) -> impl Iterator<Item = *mut rdma_sys::ibv_device> {
-        // SAFETY: the library says how many entries there are; they live as long as the list.
+        // SAFETY: the library returned the number of entries; they live as long as the list.
         unsafe { std::slice::from_raw_parts(self.list.as_ptr(), self.len) }
             .iter()
             .copied()
@@ -53,7 +53,8 @@ impl DeviceList {
 
 impl Drop for DeviceList {
     fn drop(&mut self) {
-        // SAFETY: from `ibv_get_device_list`, freed once; devices that are open stay valid.
+        // SAFETY: the list is from `ibv_get_device_list` and is freed once; devices that are open
+        // stay valid.
         unsafe { rdma_sys::ibv_free_device_list(self.list.as_ptr()) };
     }
 }
@@ -75,7 +76,7 @@ pub(super) struct Context {
 unsafe impl Send for Context {}
 
 impl Context {
-    /// Opens the device called `name`; `None` when there is none.
+    /// Opens the device called `name`; `None` if there is no such device.
     pub(super) fn open(name: &str) -> io::Result<Option<Context>> {
         let Some(list) = DeviceList::new()? else {
             return Ok(None);
@@ -128,7 +129,7 @@ impl Context {
         })
     }
 
-    /// The table without its empty entries and those that cannot be read.
+    /// The GID table without its empty entries and without those that cannot be read.
     fn gids(&self, port: PortNum, len: c_int) -> Vec<Gid> {
         let gid = |index| {
             let mut gid = rdma_sys::ibv_gid { raw: [0; 16] };
@@ -146,10 +147,10 @@ impl Context {
             .collect()
     }
 
-    /// Makes reading events fail rather than wait.
+    /// Makes the reading of events fail rather than wait.
     pub(super) fn set_nonblocking(&self) -> io::Result<()> {
         let file = self.event_file();
-        // SAFETY: changes flags of a file that the open context owns.
+        // SAFETY: the call changes flags of a file that the open context owns.
         unsafe {
             let flags = libc::fcntl(file, libc::F_GETFL);
             if flags < 0 || libc::fcntl(file, libc::F_SETFL, flags | libc::O_NONBLOCK) < 0 {
@@ -164,14 +165,14 @@ impl Context {
         unsafe { self.context.as_ref() }.async_fd
     }
 
-    /// Waits until there may be an event, `timeout_ms` at most.
+    /// Waits at most `timeout_ms` until there may be an event.
     pub(super) fn wait(&self, timeout_ms: u16) -> io::Result<()> {
         let mut file = libc::pollfd {
             fd: self.event_file(),
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: one descriptor, as the second argument says.
+        // SAFETY: there is one descriptor, as the second argument says.
         let result = unsafe { libc::poll(&raw mut file, 1, c_int::from(timeout_ms)) };
         if result < 0 {
             let error = io::Error::last_os_error();
@@ -182,10 +183,11 @@ impl Context {
         Ok(())
     }
 
-    /// The next event, if there is one: its number and, for a port event, the port.
+    /// The next event, with its number and, for a port event, the port; `None` if there is none.
     pub(super) fn event(&self) -> io::Result<Option<(u32, c_int)>> {
         let mut event = MaybeUninit::<rdma_sys::ibv_async_event>::zeroed();
-        // SAFETY: the context is open; the structure is filled in, and given back below.
+        // SAFETY: the context is open; the structure is filled in here and returned to the library
+        // below.
         let result =
             unsafe { rdma_sys::ibv_get_async_event(self.context.as_ptr(), event.as_mut_ptr()) };
         if result != 0 {
@@ -195,15 +197,15 @@ impl Context {
                 error => Err(error),
             };
         }
-        // SAFETY: a newer kernel may give numbers that the enumeration in rdma-sys lacks, so the
-        // field is never read as one; an integer can have any value. The union holds a pointer or a
-        // number; both have the bytes of a number.
+        // SAFETY: a newer kernel may use numbers that the enumeration in rdma-sys lacks, so the
+        // field is never read as the enumeration; an integer can have any value. The union holds a
+        // pointer or a number; both have the bytes of a number.
         let read = unsafe {
             let number = addr_of!((*event.as_ptr()).event_type).cast::<u32>().read();
             let port = addr_of!((*event.as_ptr()).element).cast::<c_int>().read();
             (number, port)
         };
-        // SAFETY: this event came from `ibv_get_async_event`, and is given back once.
+        // SAFETY: this event came from `ibv_get_async_event`, and is returned once.
         unsafe { rdma_sys::ibv_ack_async_event(event.as_mut_ptr()) };
         Ok(Some(read))
     }
@@ -211,7 +213,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: from `ibv_open_device`, closed once.
+        // SAFETY: the context is from `ibv_open_device` and is closed once.
         unsafe { rdma_sys::ibv_close_device(self.context.as_ptr()) };
     }
 }

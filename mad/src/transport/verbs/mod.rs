@@ -3,8 +3,8 @@
 //! The MAD device reports no port events; its owner polls the port once a second. The adapter
 //! reports at once when its port goes down, when its LID, its subnet manager's LID or its P_Key
 //! table changes, and when clients are to register again. It does not report that a link came up to
-//! Init, for only Active counts as up here. A subnet manager uses both sources; an event from both
-//! is harmless.
+//! Init, because for it only an Active link is up. A subnet manager uses both sources; an event
+//! from both is harmless.
 
 mod ffi;
 
@@ -20,36 +20,36 @@ use super::{Inbound, PortEvent, Sink};
 use crate::ids::Gid;
 use crate::wire::attr::PortState;
 
-/// How long the thread waits for an event before it checks whether to end.
+/// The time that the thread waits for an event before it checks whether to end.
 const WAIT_MS: u16 = 100;
 
 /// A channel adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Its name: `mlx5_0`.
+    /// The name of the adapter, for example `mlx5_0`.
     pub name: String,
     /// The node GUID.
     pub node_guid: Guid,
-    /// Its ports in ascending order.
+    /// The ports of the adapter in ascending order.
     pub ports: Vec<DevicePort>,
 }
 
 /// A port of a channel adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DevicePort {
-    /// Its number.
+    /// The number of the port.
     pub port: PortNum,
-    /// Whether its link is InfiniBand rather than Ethernet.
+    /// Whether the link layer of the port is InfiniBand rather than Ethernet.
     pub infiniband: bool,
     /// The PortState of the link.
     pub state: PortState,
     /// The base LID.
     pub lid: Lid,
-    /// How many LIDs it has.
+    /// The LID mask control of the port.
     pub lmc: Lmc,
-    /// The LID of its subnet manager.
+    /// The LID of the port's subnet manager.
     pub sm_lid: Lid,
-    /// Its GIDs, without those whose lower half is zero.
+    /// The GIDs of the port, without those whose lower half is zero.
     pub gids: Vec<Gid>,
 }
 
@@ -68,7 +68,7 @@ pub enum VerbsError {
     /// The device could not be opened.
     #[error("cannot open the RDMA device {ca}")]
     Open {
-        /// Its name.
+        /// The name of the adapter.
         ca: String,
         /// The operating system's error.
         source: io::Error,
@@ -95,7 +95,7 @@ pub fn list_devices() -> Result<Vec<Device>, VerbsError> {
 /// caller drops the returned value. [`PortEvent::Gone`] is the last event.
 ///
 /// # Errors
-/// See [`VerbsError`].
+/// The device cannot be opened or has no such port; [`VerbsError`] has the reasons.
 pub fn watch(ca: &str, port: PortNum, sink: Sink) -> Result<EventWatch, VerbsError> {
     let failed = |source| VerbsError::Open {
         ca: ca.to_owned(),
@@ -120,7 +120,7 @@ pub fn watch(ca: &str, port: PortNum, sink: Sink) -> Result<EventWatch, VerbsErr
     })
 }
 
-/// Delivers events until dropped.
+/// Delivers events until it is dropped.
 #[derive(Debug)]
 pub struct EventWatch {
     closing: Arc<AtomicBool>,
@@ -128,7 +128,7 @@ pub struct EventWatch {
 }
 
 impl Drop for EventWatch {
-    /// Waits for the thread, and so for the sink.
+    /// Waits until the thread ends, and therefore until the sink returns.
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
@@ -192,7 +192,7 @@ fn classify(number: u32, of_port: i32, port: PortNum) -> Option<PortEvent> {
 mod tests {
     use super::*;
 
-    /// Numbers as in `enum ibv_event_type` of infiniband/verbs.h.
+    /// The numbers are those of `enum ibv_event_type` in infiniband/verbs.h.
     #[test]
     fn events_of_the_port_and_of_the_device_count() {
         let event = |number| classify(number, 1, PortNum(1));

@@ -1,16 +1,20 @@
-//! Encodings of adaptive routing that are not public, in one place: a correction is a line here.
+//! The encodings of adaptive routing that are not public. They are collected here, so that a
+//! correction changes one line.
 //!
-//! Each has what is assumed, and how sure that is. `docs/limits.md` says how a site can confirm it.
+//! The comment of each encoding says what is assumed and how certain it is. `docs/limits.md` says
+//! how a site can confirm it.
 
 use rsm_ids::PortNum;
 
-/// Where the block number is in the attribute modifier of ARGroupTable and of the adaptive linear
-/// forwarding table. Assumed: the low bits, alone, with one group table and one pLFT. Strongly
-/// inferred from parameter lists; the places of group table and pLFT are not known, and both are 0.
+/// The place of the block number in the attribute modifier of ARGroupTable and of the adaptive
+/// linear forwarding table. It is assumed that the block number is in the low bits and that the
+/// other bits are 0, which means one group table and one pLFT. This is strongly inferred from
+/// parameter lists; the places of group table and pLFT in the modifier are not known, and both are
+/// 0.
 pub(super) const AR_BLOCK: BlockPlace = BlockPlace { shift: 0, bits: 12 };
 
-/// The order of bits in the 256-bit port mask of a group. Assumed: as in IBTA's masks of ports,
-/// port 0 is bit 0 of the last byte. Inferred by analogy alone.
+/// The order of bits in the 256-bit port mask of a group. It is assumed that, as in the port masks
+/// of the IBTA, port 0 is bit 0 of the last byte. This is inferred by analogy alone.
 pub(super) const MASK_PORT_0: MaskOrder = MaskOrder::LastByte;
 
 /// The place of a block number in an attribute modifier.
@@ -25,7 +29,7 @@ impl BlockPlace {
         (block as u32 & self.mask()) << self.shift
     }
 
-    /// The block of a modifier; `None` where other bits are set.
+    /// The block number in a modifier; `None` if other bits are set.
     pub(super) const fn block(&self, modifier: u32) -> Option<u16> {
         let block = modifier >> self.shift & self.mask();
         if modifier == block << self.shift {
@@ -40,7 +44,7 @@ impl BlockPlace {
     }
 }
 
-/// Orders of the bits of a port mask.
+/// The possible orders of the bits of a port mask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(
     dead_code,
@@ -54,7 +58,7 @@ pub(super) enum MaskOrder {
 }
 
 impl MaskOrder {
-    /// Byte and bit of a port.
+    /// The byte and the bit of a port in the mask.
     pub(super) const fn place(self, port: PortNum) -> (usize, u8) {
         let byte = port.0 as usize / 8;
         let bit = 1 << (port.0 % 8);

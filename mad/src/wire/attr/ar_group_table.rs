@@ -11,9 +11,9 @@ use super::attribute;
 /// byte 32 .. 63  port mask of the second
 /// ```
 ///
-/// The table is a row of sub groups: with one sub group a group, a block holds two groups; with two,
-/// one. Layout: `ib_types.h` of OpenSM 5.24.0.MLNX20250722. The order of bits in a mask and the
-/// attribute modifier are not public; see `ar_encoding`.
+/// The table is a row of sub groups: if a group has one sub group, a block holds two groups; if a
+/// group has two, a block holds one. Layout: `ib_types.h` of OpenSM 5.24.0.MLNX20250722. The order
+/// of bits in a mask and the attribute modifier are not public; see `ar_encoding`.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct ArGroupTable {
@@ -33,7 +33,7 @@ impl ArGroupTable {
         AR_BLOCK.modifier(block)
     }
 
-    /// The block that a modifier names; `None` where it has other bits, whose meaning is not known.
+    /// The block that a modifier names; `None` if other bits are set, whose meaning is not known.
     pub const fn modifier_block(modifier: u32) -> Option<u16> {
         AR_BLOCK.block(modifier)
     }

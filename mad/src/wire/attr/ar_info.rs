@@ -44,50 +44,52 @@ pub struct ArInfo {
 attribute!(ArInfo, AR_INFO, "ARInfo");
 
 bits! { ArInfo {
-    /// The switch calculates its capabilities for other settings on request.
+    /// D: whether the switch calculates its capabilities for other settings on request.
     dyn_cap_calc_sup, set_dyn_cap_calc_sup: bool = by_sl[6, 6];
-    /// Adaptive routing can be left out by transport ([`Self::excluded_transports`]).
+    /// t: whether adaptive routing can be excluded for transports ([`Self::excluded_transports`]).
     by_transport_cap, set_by_transport_cap: bool = by_sl[5, 5];
-    /// Adaptive routing is limited to the SLs of [`Self::sl_mask`].
+    /// S: whether adaptive routing is limited to the SLs of [`Self::sl_mask`].
     by_sl_en, set_by_sl_en: bool = by_sl[4, 4];
-    /// Adaptive routing can be limited by SL.
+    /// s: whether adaptive routing can be limited to some SLs.
     by_sl_cap, set_by_sl_cap: bool = by_sl[3, 3];
-    /// All group tables hold the same groups.
+    /// G: whether all group tables hold the same groups.
     global_groups, set_global_groups: bool = by_sl[2, 2];
     /// The sub groups of each group, less one.
     sub_groups_active, set_sub_groups_active: u8 = sub_groups_active[3, 0];
     /// The length of strings of routing notifications.
     string_width_cap, set_string_width_cap: u8 = groups[31, 28];
-    /// How many group tables there are.
+    /// The number of group tables.
     group_table_cap, set_group_table_cap: u8 = groups[27, 24];
     /// The highest group in use.
     group_top, set_group_top: u16 = groups[23, 12];
-    /// How many groups there are.
+    /// The number of groups that the switch supports.
     group_cap, set_group_cap: u16 = groups[11, 0];
-    /// The SLs of packets that are routed adaptively, where [`Self::by_sl_en`].
+    /// The mask of the SLs whose packets are routed adaptively, if [`Self::by_sl_en`] is set.
     sl_mask, set_sl_mask: u16 = sl_mask;
     /// The numbers of sub groups that the switch supports.
     sub_groups_supported, set_sub_groups_supported: u8 = sub_groups_supported;
-    /// Transports whose packets keep the static port: bit 0 UD, 1 RC, 2 UC, 3 DC.
+    /// The mask of the transports whose packets keep the static port: bit 0 UD, bit 1 RC, bit 2 UC,
+    /// bit 3 DC.
     excluded_transports, set_excluded_transports: u8 = transports[3, 0];
-    /// Microseconds after which a flow without packets may take another port.
+    /// The time in microseconds after which a flow without packets may use another port.
     ageing_time, set_ageing_time: u32 = ageing_time;
-    /// E: the switch forwards to any port of a group, rather than by its LinearForwardingTable.
+    /// E: whether the switch forwards by any port of a group, rather than by its
+    /// LinearForwardingTable.
     enabled, set_enabled: bool = adaptive[0, 0];
-    /// f: the switch supports fast recovery.
+    /// f: whether the switch supports fast recovery.
     fast_recovery_sup, set_fast_recovery_sup: bool = adaptive[3, 3];
-    /// F: a switch whose port for a LID is down uses another port of the group, with or without
-    /// [`Self::enabled`].
+    /// F: whether a switch whose port for a LID is down uses another port of the group,
+    /// independently of [`Self::enabled`].
     fast_recovery_enabled, set_fast_recovery_enabled: bool = adaptive[4, 4];
-    /// T: the switch notifies its neighbours of ports that it lost.
+    /// T: whether the switch notifies its neighbours of ports that it lost.
     rn_transmit_enabled, set_rn_transmit_enabled: bool = adaptive[5, 5];
-    /// P: the same by pFRN, the later protocol.
+    /// P: whether the switch notifies its neighbours of lost ports by pFRN, the later protocol.
     pfrn_enabled, set_pfrn_enabled: bool = recovery[4, 4];
-    /// V: hash-based forwarding among the ports of a group, by VL.
+    /// V: whether hash-based forwarding among the ports of a group is enabled by VL.
     hbf_by_vl_enabled, set_hbf_by_vl_enabled: bool = recovery[5, 5];
-    /// W: weighted hash-based forwarding.
+    /// W: whether hash-based forwarding is weighted.
     weighted_hbf_enabled, set_weighted_hbf_enabled: bool = recovery[6, 6];
-    /// H: hash-based forwarding, by SL.
+    /// H: whether hash-based forwarding among the ports of a group is enabled by SL.
     hbf_by_sl_enabled, set_hbf_by_sl_enabled: bool = recovery[7, 7];
 } }
 

@@ -6,15 +6,16 @@ use super::attribute;
 use crate::wire::codes::code_enum;
 
 code_enum! {
-    /// How a switch forwards packets to a LID.
+    /// The manner in which a switch forwards packets to a LID.
     ArLidState {
-        /// To a port of the group that changes between bursts of packets only.
+        /// The switch uses a port of the group, and changes the port only between bursts of
+        /// packets.
         Bounded = 0 "bounded",
-        /// To any port of the group.
+        /// The switch uses any port of the group.
         Free = 1 "free",
-        /// To the static port.
+        /// The switch uses the static port.
         Static = 2 "static",
-        /// To a port of the group by a hash of the packet's header.
+        /// The switch uses the port of the group that a hash of the packet's header selects.
         Hash = 3 "hash",
     }
 }
@@ -33,7 +34,7 @@ code_enum! {
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct ArLinearForwardingTable {
-    /// State and table, static port, group.
+    /// For each LID, in four bytes: the state and the table, the static port, the group.
     entries: [[u8; 4]; Self::ENTRIES],
 }
 
@@ -43,16 +44,16 @@ attribute!(
     "ARLinearForwardingTable"
 );
 
-/// How a switch forwards packets to one LID.
+/// The entry of one LID, which says how the switch forwards packets to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArEntry {
-    /// By group or by static port.
+    /// Whether the switch uses the group or the static port.
     pub state: ArLidState,
     /// The group table, 0 to 15.
     pub table: u8,
     /// The port of packets that must stay in order.
     pub port: PortNum,
-    /// The group.
+    /// The number of the group.
     pub group: u16,
 }
 
@@ -65,17 +66,17 @@ impl ArLinearForwardingTable {
         AR_BLOCK.modifier(block)
     }
 
-    /// The block that a modifier names; `None` where it has other bits, whose meaning is not known.
+    /// The block that a modifier names; `None` if other bits are set, whose meaning is not known.
     pub const fn modifier_block(modifier: u32) -> Option<u16> {
         AR_BLOCK.block(modifier)
     }
 
-    /// The block that holds the entry of `lid`, and its index there.
+    /// The block that holds the entry of `lid`, and the index of the entry in the block.
     pub const fn block_and_index_of(lid: Lid) -> (u16, usize) {
         (lid.0 / Self::ENTRIES as u16, lid.0 as usize % Self::ENTRIES)
     }
 
-    /// The entry at `index` in the block; `None` beyond [`Self::ENTRIES`].
+    /// The entry at `index` in the block; `None` from [`Self::ENTRIES`] on.
     pub fn entry(&self, index: usize) -> Option<ArEntry> {
         let &[state, port, group @ ..] = self.entries.get(index)?;
         Some(ArEntry {
@@ -86,8 +87,9 @@ impl ArLinearForwardingTable {
         })
     }
 
-    /// Replaces the entry at `index`, but for its reserved bits; nothing happens beyond
-    /// [`Self::ENTRIES`]. Of state and table only the low two and four bits count.
+    /// Replaces the entry at `index`, except its reserved bits; an index beyond [`Self::ENTRIES`]
+    /// changes nothing. Only the low two bits of the state and the low four bits of the table are
+    /// used.
     pub fn set_entry(&mut self, index: usize, new: ArEntry) -> &mut Self {
         if let Some(entry) = self.entries.get_mut(index) {
             let state = new.state.code() << 6 | entry[0] & 0x30 | new.table & 0xF;

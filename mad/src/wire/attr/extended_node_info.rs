@@ -45,15 +45,15 @@ bits! { ExtendedNodeInfo {
     anycast_lid_cap, set_anycast_lid_cap: u8 = anycast_lid_cap;
     /// The kind of node, as far as NodeInfo has no code for it (GPUs, multi-plane adapters).
     node_type_extended, set_node_type_extended: u8 = node_type_extended;
-    /// Y: planes of a port may differ.
+    /// Y: whether the planes of a port may differ.
     asymmetry_enabled, set_asymmetry_enabled: bool = enables[7, 7];
-    /// T: links train again by themselves.
+    /// T: whether links train again without a request of the manager.
     auto_retrain_enabled, set_auto_retrain_enabled: bool = enables[6, 6];
-    /// The most planes of the ASIC.
+    /// The maximum number of planes of the ASIC.
     asic_max_planes, set_asic_max_planes: u8 = asic_max_planes;
 } }
 
 impl ExtendedNodeInfo {
-    /// The attribute modifier.
+    /// The attribute modifier of every request.
     pub const MODIFIER: u32 = 0;
 }

@@ -8,9 +8,9 @@ use crate::wire::bits::bits;
 use crate::wire::codes::{bit_mask, code_enum};
 
 bit_mask! {
-    /// Link speeds that Mellanox added.
+    /// Link speeds that Mellanox added to those of the specification.
     MlnxLinkSpeed(u8) {
-        /// 10.3125 Gb/s a lane.
+        /// FDR10, 10.3125 Gb/s per lane.
         FDR10 = 0x01 "FDR10",
     }
 }
@@ -18,7 +18,7 @@ bit_mask! {
 bit_mask! {
     /// Capabilities of a port in [`ExtendedPortInfo`].
     ExtendedPortCapabilities(u16) {
-        /// The port accepts the old M_Key beside the new one while keys change.
+        /// The port accepts the old M_Key beside the new one while the keys change.
         DUAL_M_KEY = 0x0200 "DualM_Key",
     }
 }
@@ -28,15 +28,15 @@ code_enum! {
     UnhealthyReason {
         /// The port is in service.
         None = 0 "none",
-        /// Credits did not come back in time.
+        /// Credits were not returned in time.
         CreditWatchdog = 2 "credit watchdog",
         /// The planes of a port differ.
         Symmetry = 3 "symmetry",
-        /// Bit errors before correction.
+        /// There were too many bit errors before correction.
         RawBer = 4 "raw bit errors",
-        /// Bit errors after correction.
+        /// There were too many bit errors after correction.
         EffectiveBer = 5 "effective bit errors",
-        /// Symbol errors.
+        /// There were too many symbol errors.
         SymbolBer = 6 "symbol errors",
         /// The port is contained and drained.
         ContainAndDrain = 8 "contain and drain",
@@ -46,11 +46,11 @@ code_enum! {
 code_enum! {
     /// The device inside the switch to which a special port leads.
     SpecialPortType {
-        /// An aggregation node (SHARP).
+        /// The device is an aggregation node (SHARP).
         AggregationNode = 1 "aggregation node",
-        /// A router.
+        /// The device is a router.
         Router = 2 "router",
-        /// A gateway to Ethernet.
+        /// The device is a gateway to Ethernet.
         EthernetGateway = 3 "Ethernet gateway",
     }
 }
@@ -106,17 +106,17 @@ pub struct ExtendedPortInfo {
 attribute!(ExtendedPortInfo, EXTENDED_PORT_INFO, "ExtendedPortInfo");
 
 bits! { ExtendedPortInfo {
-    /// A: AME, as the vendor names it; real ports answer 1.
+    /// A: the flag that the vendor calls AME; real ports answer 1.
     ame, set_ame: bool = enables[7, 7];
-    /// N: the aggregation node behind the port may work.
+    /// N: whether the aggregation node behind the port may work.
     sharp_an_enabled, set_sharp_an_enabled: bool = enables[6, 6];
-    /// R: packets to router LIDs may leave.
+    /// R: whether packets to router LIDs may leave by the port.
     router_lid_enabled, set_router_lid_enabled: bool = enables[5, 5];
-    /// V: the port recovered by itself.
+    /// V: whether the port recovered without a request of the manager.
     port_recovered, set_port_recovered: bool = enables[4, 4];
     /// The mask of the fields that a Set changes.
     state_change_enable, set_state_change_enable: u8 = state_change_enable;
-    /// B: UsedBandwidth is measured.
+    /// B: whether UsedBandwidth is measured.
     bandwidth_enabled, set_bandwidth_enabled: bool = bandwidth[10, 10];
     /// The used bandwidth, in the vendor's unit.
     used_bandwidth, set_used_bandwidth: u16 = bandwidth[9, 0];
@@ -132,23 +132,23 @@ bits! { ExtendedPortInfo {
     link_speed_active, set_link_speed_active: MlnxLinkSpeed = link_speed_active;
     /// The administrative state.
     admin_state, set_admin_state: u8 = admin[3, 1];
-    /// Capabilities of the port.
+    /// The capabilities of the port.
     capability_mask, set_capability_mask: ExtendedPortCapabilities = capability_mask;
-    /// F: a port of the ring of management links in a multi-plane switch.
+    /// F: whether the port is one of the ring of management links in a multi-plane switch.
     is_fnm_port, set_is_fnm_port: bool = kind[7, 7];
-    /// M: an ordinary port in use as an FNM port.
+    /// M: whether the port is an ordinary port that is used as an FNM port.
     is_mission_port_as_fnm, set_is_mission_port_as_fnm: bool = kind[6, 6];
-    /// Q: QoSConfigVL is in force.
+    /// Q: whether QoSConfigVL is in force.
     qos_config_vl_enabled, set_qos_config_vl_enabled: bool = kind[5, 5];
-    /// T: access or trunk.
+    /// T: whether the port is a trunk port rather than an access port.
     is_trunk, set_is_trunk: bool = kind[4, 4];
-    /// S: the port leads to a device inside the switch.
+    /// S: whether the port leads to a device inside the switch.
     is_special_port, set_is_special_port: bool = special[7, 7];
     /// The device behind a special port.
     special_port_type, set_special_port_type: SpecialPortType = special[3, 0];
     /// The SLs with adaptive time-outs of the transport.
     adaptive_timeout_sl_mask, set_adaptive_timeout_sl_mask: u16 = adaptive_timeout_sl_mask;
-    /// The SLs on which packets may arrive out of order: the host's libraries read it.
+    /// The mask of the SLs on which packets may arrive out of order; the host's libraries read it.
     ooo_sl_mask, set_ooo_sl_mask: u16 = ooo_sl_mask;
 } }
 
@@ -161,7 +161,7 @@ impl ExtendedPortInfo {
         port.0 as u32
     }
 
-    /// The true speed behind one from PortInfo, which shows FDR10 as QDR.
+    /// The true speed of a link whose speed in PortInfo is `speed`: PortInfo shows FDR10 as QDR.
     pub fn refine(&self, speed: LinkSpeed) -> LinkSpeed {
         let fdr10 = self.link_speed_active().contains(MlnxLinkSpeed::FDR10);
         if fdr10 && speed == LinkSpeed::Qdr {

@@ -28,14 +28,14 @@ attribute!(
 );
 
 bits! { ExtendedSwitchInfo {
-    /// A: the manager approves the update in service. With [`Self::issu_request`] unset it is an
-    /// error of the update.
+    /// A: whether the manager approves the in-service update. If [`Self::issu_request`] is not set,
+    /// this bit is an error of the update.
     issu_approve, set_issu_approve: bool = flags[5, 5];
-    /// R: the switch requests an update in service.
+    /// R: whether the switch requests an in-service update.
     issu_request, set_issu_request: bool = flags[4, 4];
-    /// C: turbo paths are possible.
+    /// C: whether turbo paths are possible.
     turbo_path_cap, set_turbo_path_cap: bool = flags[3, 3];
-    /// Turbo paths in force; 0: none.
+    /// The number of turbo paths in force; 0 for none.
     turbo_path_enabled, set_turbo_path_enabled: u8 = flags[2, 0];
 } }
 

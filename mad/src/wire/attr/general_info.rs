@@ -47,7 +47,7 @@ impl GeneralInfo {
 pub struct Capabilities(pub [u32; 4]);
 
 impl Capabilities {
-    /// No capability: devices that are not asked, or do not know GeneralInfo.
+    /// The empty set: that of a device that was not asked or does not know GeneralInfo.
     pub const NONE: Capabilities = Capabilities([0; 4]);
 
     /// Whether the agent has `capability`.
@@ -56,7 +56,7 @@ impl Capabilities {
         self.0[number / 32] >> (number % 32) & 1 != 0
     }
 
-    /// These capabilities and `capability`.
+    /// These capabilities with `capability` added.
     #[must_use]
     pub const fn with(mut self, capability: Capability) -> Capabilities {
         let number = capability as usize;
@@ -64,7 +64,7 @@ impl Capabilities {
         self
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self == Capabilities::NONE
     }
@@ -84,7 +84,7 @@ impl Capabilities {
     }
 }
 
-/// The capabilities with a name, each with its number and its text.
+/// Defines the capabilities that have a name, each with its number and its text.
 macro_rules! capabilities {
     ($($(#[$doc:meta])* $name:ident = $number:literal $text:literal,)*) => {
         /// A capability in [`GeneralInfo`]; its code is its number there.
@@ -109,96 +109,96 @@ macro_rules! capabilities {
 }
 
 capabilities! {
-    /// Several forwarding tables, chosen by arrival port and SL.
+    /// The switch has several forwarding tables, chosen by the port of arrival and the SL.
     PrivateLft = 0 "private LFTs",
-    /// Adaptive routing with ARLinearForwardingTable 0xFF22.
+    /// The switch has adaptive routing with ARLinearForwardingTable 0xFF22.
     AdaptiveRoutingRev0 = 1 "adaptive routing, revision 0",
-    /// Adaptive routing with ARLinearForwardingTable 0xFF23.
+    /// The switch has adaptive routing with ARLinearForwardingTable 0xFF23.
     AdaptiveRouting = 2 "adaptive routing",
-    /// Readings of temperature.
+    /// The device reports temperatures.
     TemperatureSensing = 4 "temperature sensing",
-    /// Readings of cables.
+    /// The device reports data of cables.
     CableInfo = 6 "cable info",
-    /// ExtendedPortInfo 0xFF90.
+    /// The device has ExtendedPortInfo 0xFF90.
     ExtendedPortInfo = 9 "ExtendedPortInfo",
-    /// Access to registers.
+    /// The device gives access to its registers.
     AccessRegister = 10 "AccessRegister",
     /// The private LFT of each port and SL.
     PortSlToPrivateLft = 12 "port and SL to private LFT",
-    /// ExtendedNodeInfo 0xFF91.
+    /// The device has ExtendedNodeInfo 0xFF91.
     ExtendedNodeInfo = 13 "ExtendedNodeInfo",
-    /// Virtual ports.
+    /// The device has virtual ports.
     Virtualization = 15 "virtual ports",
-    /// Aggregation nodes (SHARP).
+    /// The switch has aggregation nodes (SHARP).
     SharpAggregationNode = 18 "aggregation node",
-    /// Passwords of cables.
+    /// The device supports passwords of cables.
     CableInfoPassword = 19 "cable info with password",
-    /// VL to VL mapping by switch ID.
+    /// The switch maps VLs to VLs by switch ID.
     VlToVlPerSwid = 20 "VL to VL by SWID",
-    /// Special ports are marked in ExtendedPortInfo.
+    /// The device marks special ports in ExtendedPortInfo.
     SpecialPortMarking = 21 "special ports marked",
-    /// GUIDs of virtual ports.
+    /// The device has VPortGUIDInfo, the GUIDs of virtual ports.
     VPortGuidInfo = 22 "VPortGUIDInfo",
-    /// Sub-group 0 can be forced for each private LFT.
+    /// The switch can force sub group 0 for each private LFT.
     ForceSubGroup0 = 23 "sub-group 0 forced by private LFT",
-    /// QoSConfigSL of ports, with limits of rates.
+    /// The ports have a QoSConfigSL, with limits of rates.
     QosSlRateLimit = 24 "rate limits by SL",
-    /// The same of virtual ports.
+    /// The virtual ports have a QoSConfigSL, with limits of rates.
     QosSlVPortRateLimit = 25 "rate limits of virtual ports by SL",
-    /// Traps 128 with more detail.
+    /// The device sends trap 128 with more detail.
     EnhancedTrap128 = 28 "enhanced trap 128",
     /// The adapter puts packets in order that arrive out of order.
     OutOfOrder = 30 "packets out of order",
-    /// Banks of cables.
+    /// The device supports the banks of cables.
     CableInfoBank = 43 "cable info with banks",
     /// The vendor's congestion control (DCQCN).
     CongestionControl = 44 "congestion control",
-    /// Adaptive time-outs of the transport.
+    /// The device has adaptive time-outs of the transport.
     AdaptiveTimeout = 45 "adaptive time-outs",
-    /// LIDs of routers.
+    /// The device supports the LIDs of routers.
     RouterLid = 48 "router LIDs",
     /// A forwarding table that is split.
     LftSplit = 49 "split LFT",
-    /// QoSConfigVL.
+    /// The device has QoSConfigVL.
     QosConfigVl = 51 "QoSConfigVL",
-    /// Switches that act on faults by themselves.
+    /// The switch acts on faults without a request of the manager.
     FastRecovery = 52 "fast recovery",
-    /// The watchdog of credits.
+    /// The device has the watchdog of credits.
     CreditWatchdog = 53 "credit watchdog",
-    /// RailFilterConfig.
+    /// The device has RailFilterConfig.
     RailFilter = 56 "rail filter",
-    /// Hash-based forwarding of NVLink.
+    /// The device has hash-based forwarding of NVLink.
     NvlHbf = 57 "NVLink HBF",
-    /// Ports can be contained and drained.
+    /// The ports can be contained and drained.
     ContainAndDrain = 59 "contain and drain",
-    /// ProfilesConfig.
+    /// The device has ProfilesConfig.
     ProfilesConfig = 60 "profiles",
-    /// BERConfig.
+    /// The device has BERConfig.
     BerConfig = 61 "bit error configuration",
-    /// As [`Capability::OutOfOrder`], second version.
+    /// The second version of [`Capability::OutOfOrder`].
     OutOfOrderV2 = 62 "packets out of order, version 2",
-    /// Weights of buffers by VL.
+    /// The device has weights of buffers for each VL.
     VlBufferWeight = 63 "buffer weights by VL",
-    /// EndPortPlaneFilterConfig.
+    /// The device has EndPortPlaneFilterConfig.
     EndPortPlaneFilter = 64 "plane filter of end ports",
-    /// EntryPlaneFilter.
+    /// The device has EntryPlaneFilter.
     EntryPlaneFilter = 65 "plane filter at entry",
-    /// UsedBandwidth in ExtendedPortInfo.
+    /// The device fills in UsedBandwidth of ExtendedPortInfo.
     BandwidthUtilization = 66 "bandwidth utilisation",
-    /// ExtendedSwitchInfo 0xFF92.
+    /// The switch has ExtendedSwitchInfo 0xFF92.
     ExtendedSwitchInfo = 67 "ExtendedSwitchInfo",
-    /// UnhealthyReason in ExtendedPortInfo.
+    /// The device fills in UnhealthyReason of ExtendedPortInfo.
     UnhealthyReason = 69 "unhealthy reason",
-    /// Private LFTs of multicast.
+    /// The switch has private LFTs for multicast.
     MulticastPrivateLft = 70 "private multicast LFTs",
-    /// Private LFTs of multicast, second part.
+    /// The switch has the second part of private LFTs for multicast.
     MulticastPrivateLftMap = 71 "private multicast LFT maps",
-    /// Firmware updates in service.
+    /// The switch supports in-service firmware updates.
     Issu = 74 "in-service update",
-    /// PortRecoveryPolicyConfig.
+    /// The device has PortRecoveryPolicyConfig.
     PortRecoveryPolicy = 76 "port recovery policy",
-    /// Planes of a port may differ.
+    /// The planes of a port may differ.
     PlaneAsymmetry = 78 "asymmetric planes",
-    /// Links train again by themselves.
+    /// Links train again without a request of the manager.
     AutoRetrain = 81 "automatic retraining",
 }

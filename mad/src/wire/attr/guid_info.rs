@@ -27,7 +27,7 @@ impl GuidInfo {
         block as u32
     }
 
-    /// The GUID at `index` in the block; `None` beyond [`Self::ENTRIES`].
+    /// The GUID at `index` in the block; `None` from [`Self::ENTRIES`] on.
     pub fn guid(&self, index: usize) -> Option<Guid> {
         self.guids.get(index).map(|guid| Guid(guid.get()))
     }

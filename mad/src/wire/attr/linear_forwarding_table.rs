@@ -38,7 +38,7 @@ impl LinearForwardingTable {
         lid.0 / Self::ENTRIES as u16
     }
 
-    /// The exit port to the LID at `index` in the block; `None` beyond [`Self::ENTRIES`].
+    /// The exit port to the LID at `index` in the block; `None` from [`Self::ENTRIES`] on.
     pub fn port(&self, index: usize) -> Option<PortNum> {
         self.ports.get(index).copied().map(PortNum)
     }

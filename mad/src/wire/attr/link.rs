@@ -1,4 +1,4 @@
-//! Widths and speeds of links (IBA 14.2.5.6).
+//! The widths and speeds of links in the encoding of PortInfo (IBA 14.2.5.6).
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ pub use rsm_ids::LinkSpeed;
 use crate::wire::codes::bit_mask;
 
 bit_mask! {
-    /// Link widths as a set; LinkWidthActive has one bit. In LinkWidthEnabled 0 changes nothing and
-    /// [`LinkWidths::ALL_SUPPORTED`] enables all supported widths.
+    /// A set of link widths; LinkWidthActive has one bit. In LinkWidthEnabled, 0 changes nothing
+    /// and [`LinkWidths::ALL_SUPPORTED`] enables all supported widths.
     LinkWidths(u8) {
         /// One lane.
         X1 = 0x01 "1x",
@@ -24,7 +24,7 @@ bit_mask! {
 }
 
 impl LinkWidths {
-    /// In LinkWidthEnabled: all widths of LinkWidthSupported.
+    /// The value of LinkWidthEnabled that enables all widths of LinkWidthSupported.
     pub const ALL_SUPPORTED: LinkWidths = LinkWidths(0xFF);
 
     /// The only width in the set; `None` unless exactly one named bit is set.
@@ -41,58 +41,59 @@ impl LinkWidths {
 }
 
 bit_mask! {
-    /// Link speeds of the original four bits as a set; LinkSpeedActive has one bit, or none on an
-    /// extended speed. In LinkSpeedEnabled 0 changes nothing and [`LinkSpeeds::ALL_SUPPORTED`]
-    /// enables all supported speeds.
+    /// A set of link speeds in the original four bits; LinkSpeedActive has one bit, or none if the
+    /// speed is an extended one. In LinkSpeedEnabled, 0 changes nothing and
+    /// [`LinkSpeeds::ALL_SUPPORTED`] enables all supported speeds.
     LinkSpeeds(u8) {
-        /// 2.5 Gb/s a lane.
+        /// SDR, 2.5 Gb/s per lane.
         SDR = 0x1 "SDR",
-        /// 5 Gb/s a lane.
+        /// DDR, 5 Gb/s per lane.
         DDR = 0x2 "DDR",
-        /// 10 Gb/s a lane.
+        /// QDR, 10 Gb/s per lane.
         QDR = 0x4 "QDR",
     }
 }
 
 impl LinkSpeeds {
-    /// In LinkSpeedEnabled: all speeds of LinkSpeedSupported.
+    /// The value of LinkSpeedEnabled that enables all speeds of LinkSpeedSupported.
     pub const ALL_SUPPORTED: LinkSpeeds = LinkSpeeds(0xF);
 }
 
 bit_mask! {
-    /// Extended link speeds as a set; LinkSpeedExtActive has one bit, or none on an original speed.
+    /// A set of extended link speeds; LinkSpeedExtActive has one bit, or none if the speed is an
+    /// original one.
     LinkSpeedExt(u8) {
-        /// 14.0625 Gb/s a lane.
+        /// FDR, 14.0625 Gb/s per lane.
         FDR = 0x01 "FDR",
-        /// 25.78125 Gb/s a lane.
+        /// EDR, 25.78125 Gb/s per lane.
         EDR = 0x02 "EDR",
-        /// 53.125 Gb/s a lane.
+        /// HDR, 53.125 Gb/s per lane.
         HDR = 0x04 "HDR",
-        /// 106.25 Gb/s a lane.
+        /// NDR, 106.25 Gb/s per lane.
         NDR = 0x08 "NDR",
     }
 }
 
 impl LinkSpeedExt {
-    /// In LinkSpeedExtEnabled: no extended speed.
+    /// The value of LinkSpeedExtEnabled that enables no extended speed.
     pub const DISABLED: LinkSpeedExt = LinkSpeedExt(30);
-    /// In LinkSpeedExtEnabled: all speeds of LinkSpeedExtSupported.
+    /// The value of LinkSpeedExtEnabled that enables all speeds of LinkSpeedExtSupported.
     pub const ALL_SUPPORTED: LinkSpeedExt = LinkSpeedExt(31);
 }
 
 bit_mask! {
-    /// The second set of extended link speeds; meaningful where
+    /// The second set of extended link speeds; meaningful if
     /// [`CapabilityMask2::IS_EXTENDED_SPEEDS2_SUPPORTED`](super::CapabilityMask2::IS_EXTENDED_SPEEDS2_SUPPORTED)
     /// is set.
     LinkSpeedExt2(u8) {
-        /// 212.5 Gb/s a lane.
+        /// XDR, 212.5 Gb/s per lane.
         XDR = 0x1 "XDR",
     }
 }
 
-/// The speed of an active link from PortInfo's three fields. A later extension takes precedence,
-/// for the fields before it are then zero. `None` if the last non-zero field has a value without a
-/// name, or all are zero.
+/// The speed of an active link from the three fields of PortInfo. If several fields are not zero,
+/// the latest extension decides. `None` if that field has a value without a name, or if all fields
+/// are zero.
 pub(super) const fn active_speed(
     base: LinkSpeeds,
     ext: LinkSpeedExt,
@@ -111,25 +112,25 @@ pub(super) const fn active_speed(
     }
 }
 
-/// The rate of a link: lanes and speed.
+/// The rate of a link: its width and the speed of each lane.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ActiveRate {
     /// The number of lanes: 1, 2, 4, 8 or 12.
     pub lanes: u8,
-    /// The speed of each.
+    /// The speed of each lane.
     pub speed: LinkSpeed,
 }
 
 impl ActiveRate {
     /// The data rate of the link after line coding, in Mb/s, rounded down.
     pub const fn data_mbps(self) -> u32 {
-        // 12 lanes of XDR are 2.4e9 kb/s, which fits.
+        // The largest product, 12 lanes of XDR, is 2.4e9 kb/s, which fits.
         self.speed.data_kbps() * self.lanes as u32 / 1000
     }
 }
 
 impl fmt::Display for ActiveRate {
-    /// `4x NDR`.
+    /// Writes the rate in the form `4x NDR`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x {}", self.lanes, self.speed)
     }

@@ -50,8 +50,8 @@ impl MulticastForwardingTable {
         (modifier >> Self::POSITION_SHIFT) as u8
     }
 
-    /// The block that holds the entry of `lid`, and its index there; `None` for a LID that is not
-    /// multicast.
+    /// The block that holds the entry of `lid`, and the index of the entry in the block; `None` if
+    /// the LID is not multicast.
     pub const fn block_and_index_of(lid: Lid) -> Option<(u16, usize)> {
         if !lid.is_multicast() {
             return None;
@@ -63,12 +63,12 @@ impl MulticastForwardingTable {
         ))
     }
 
-    /// The port mask at `index` in the block; `None` beyond [`Self::ENTRIES`].
+    /// The port mask at `index` in the block; `None` from [`Self::ENTRIES`] on.
     pub fn mask(&self, index: usize) -> Option<u16> {
         self.masks.get(index).map(|mask| mask.get())
     }
 
-    /// All masks, in LID order.
+    /// All masks, in the order of the LIDs.
     pub fn masks(&self) -> [u16; Self::ENTRIES] {
         self.masks.map(U16::get)
     }

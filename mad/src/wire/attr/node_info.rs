@@ -64,16 +64,16 @@ bits! { NodeInfo {
     system_image_guid, set_system_image_guid: Guid = system_image_guid;
     /// The GUID of the node itself.
     node_guid, set_node_guid: Guid = node_guid;
-    /// The GUID of the port that received the request; on a switch always that of port 0.
+    /// The GUID of the port that received the request; on a switch always the GUID of port 0.
     port_guid, set_port_guid: Guid = port_guid;
     /// The number of P_KeyTable entries of each CA or router port, or of switch port 0.
     partition_cap, set_partition_cap: u16 = partition_cap;
-    /// The device, as the vendor counts.
+    /// The device number of the vendor.
     device_id, set_device_id: u16 = device_id;
-    /// The device's revision, as the vendor counts.
+    /// The revision of the device, in the numbering of the vendor.
     revision, set_revision: u32 = revision;
     /// The port that received the request.
     local_port_num, set_local_port_num: PortNum = port_and_vendor[31, 24];
-    /// The vendor, as the IEEE counts; 24 bits.
+    /// The vendor's number at the IEEE; 24 bits.
     vendor_id, set_vendor_id: u32 = port_and_vendor[23, 0];
 } }

@@ -13,15 +13,15 @@ use crate::wire::codes::code_enum;
 code_enum! {
     /// The urgency of a notice (IBA 13.4.8.2).
     NoticeType {
-        /// A failure.
+        /// The notice reports a failure.
         Fatal = 0x00 "fatal",
         /// A change that needs action.
         Urgent = 0x01 "urgent",
-        /// A key was wrong.
+        /// The notice reports a wrong key.
         Security = 0x02 "security",
-        /// The subnet changed.
+        /// The notice reports a change of the subnet.
         SubnetManagement = 0x03 "subnet management",
-        /// For information.
+        /// The notice is for information only.
         Informational = 0x04 "informational",
         /// There is no notice.
         Empty = 0x7F "empty",
@@ -137,21 +137,21 @@ attribute!(Notice, NOTICE, "Notice");
 bits! { Notice {
     /// Whether the trap is one of the specification rather than of a vendor.
     is_generic, set_is_generic: bool = type_and_producer[31, 31];
-    /// Its urgency.
+    /// The type of the notice, which says how urgent it is.
     notice_type, set_notice_type: NoticeType = type_and_producer[30, 24];
-    /// In a generic notice: the kind of its source.
+    /// In a generic notice, the kind of node that sent it.
     producer_type, set_producer_type: ProducerType = type_and_producer[23, 0];
-    /// In a vendor's notice: the vendor, as the IEEE counts; 24 bits.
+    /// In a notice of a vendor, the vendor's number at the IEEE; 24 bits.
     vendor_id, set_vendor_id: u32 = type_and_producer[23, 0];
-    /// In a generic notice: the trap.
+    /// In a generic notice, the trap.
     trap_number, set_trap_number: Trap = trap_number;
-    /// In a vendor's notice: the device, as the vendor counts.
+    /// In a notice of a vendor, the device number of the vendor.
     device_id, set_device_id: u16 = trap_number;
     /// The port that sent it.
     issuer_lid, set_issuer_lid: Lid = issuer_lid;
-    /// Changes with each notice that the sender puts into its queue.
+    /// A bit that changes with each notice that the sender puts into its queue.
     notice_toggle, set_notice_toggle: bool = toggle_and_count[15, 15];
-    /// How many notices wait in the sender's queue; 15 bits.
+    /// The number of notices that wait in the sender's queue; 15 bits.
     notice_count, set_notice_count: u16 = toggle_and_count[14, 0];
 } }
 
@@ -207,7 +207,7 @@ impl Notice {
         is_nvidia.then(|| vport_trap::number(&self.data_details))
     }
 
-    /// The details, uninterpreted.
+    /// The details as bytes.
     pub fn data_details(&self) -> &[u8; Self::DETAILS_LEN] {
         &self.data_details
     }

@@ -7,31 +7,32 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::attribute;
 use crate::wire::bits::newtype_fields;
 
-/// A partition key (IBA 10.9.1): 15 bits of partition, and whether the member is a full one.
+/// A partition key (IBA 10.9.1): 15 bits that identify the partition, and a bit for full
+/// membership.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PKey(pub u16);
 
 impl PKey {
     /// An entry that holds no key.
     pub const INVALID: PKey = PKey(0);
-    /// Full membership in the default partition.
+    /// The P_Key of full membership in the default partition.
     pub const DEFAULT_FULL: PKey = PKey(0xFFFF);
-    /// Limited membership in the default partition.
+    /// The P_Key of limited membership in the default partition.
     pub const DEFAULT_LIMITED: PKey = PKey(0x7FFF);
 
     const FULL: u16 = 0x8000;
 
-    /// The partition alone.
+    /// The key without its membership bit, which identifies the partition.
     pub const fn base(self) -> u16 {
         self.0 & !Self::FULL
     }
 
-    /// Whether the member is a full one. Limited members cannot communicate with each other.
+    /// Whether the key means full membership. Limited members cannot communicate with each other.
     pub const fn is_full(self) -> bool {
         self.0 & Self::FULL != 0
     }
 
-    /// Whether this is a key: partition 0 is not one.
+    /// Whether this is a valid key: the key of partition 0 is not.
     pub const fn is_valid(self) -> bool {
         self.base() != 0
     }
@@ -84,7 +85,7 @@ impl PKeyTable {
         modifier as u16
     }
 
-    /// The key at `index` in the block; `None` beyond [`Self::ENTRIES`].
+    /// The key at `index` in the block; `None` from [`Self::ENTRIES`] on.
     pub fn p_key(&self, index: usize) -> Option<PKey> {
         self.p_keys.get(index).map(|key| PKey(key.get()))
     }

@@ -1,8 +1,8 @@
-//! Port states of four bits, two to a byte, the first in the upper half.
+//! Port states of four bits each, two in a byte, the first of them in the upper half.
 
 use super::PortState;
 
-/// The state at `index`; `None` behind the last one.
+/// The state at `index`; `None` if there are not that many states.
 pub(super) fn state(states: &[u8], index: usize) -> Option<PortState> {
     let byte = *states.get(index / 2)?;
     let code = if index.is_multiple_of(2) {
@@ -13,7 +13,7 @@ pub(super) fn state(states: &[u8], index: usize) -> Option<PortState> {
     Some(PortState::from_code(code))
 }
 
-/// Sets the state at `index`. An index behind the last one changes nothing.
+/// Sets the state at `index`. An index beyond the last state changes nothing.
 pub(super) fn set_state(states: &mut [u8], index: usize, state: PortState) {
     if let Some(byte) = states.get_mut(index / 2) {
         let code = state.code() & 0xF;

@@ -13,15 +13,15 @@ use crate::wire::codes::code_enum;
 code_enum! {
     /// PortState: the packets that the link layer accepts and sends (IBA 7.2).
     PortState {
-        /// In a Set: leave it as it is.
+        /// In a Set, the state stays as it is.
         NoChange = 0 "no change",
-        /// No link.
+        /// The port has no link.
         Down = 1 "Down",
-        /// Subnet management packets only.
+        /// The link carries subnet management packets only.
         Init = 2 "Init",
-        /// As Init, and data packets come in.
+        /// The link carries subnet management packets, and the port receives data packets.
         Armed = 3 "Armed",
-        /// All packets.
+        /// The link carries all packets.
         Active = 4 "Active",
     }
 }
@@ -29,33 +29,33 @@ code_enum! {
 code_enum! {
     /// PortPhysicalState: the state of link training.
     PortPhysicalState {
-        /// In a Set: leave it as it is.
+        /// In a Set, the state stays as it is.
         NoChange = 0 "no change",
-        /// Nothing is driven.
+        /// The port drives no signal.
         Sleep = 1 "Sleep",
-        /// Looking for a peer.
+        /// The port looks for another port at the other end of the cable.
         Polling = 2 "Polling",
-        /// Switched off by management.
+        /// Management disabled the port.
         Disabled = 3 "Disabled",
-        /// Agreeing on lanes and speed with the peer.
+        /// The two ports agree on the width and the speed of the link.
         PortConfigurationTraining = 4 "PortConfigurationTraining",
-        /// Trained.
+        /// The link is trained.
         LinkUp = 5 "LinkUp",
-        /// Training again after errors.
+        /// The link trains again after errors.
         LinkErrorRecovery = 6 "LinkErrorRecovery",
-        /// Under test.
+        /// The port is under test.
         PhyTest = 7 "PhyTest",
     }
 }
 
 code_enum! {
-    /// LinkDownDefaultState: where link training starts from after the link went down.
+    /// LinkDownDefaultState: the state in which link training starts after the link went down.
     LinkDownDefault {
-        /// In a Set: leave it as it is.
+        /// In a Set, the default stays as it is.
         NoChange = 0 "no change",
-        /// Sleep until management wakes it.
+        /// The port sleeps until management changes its state.
         Sleep = 1 "Sleep",
-        /// Look for a peer.
+        /// The port looks for another port at the other end of the cable.
         Polling = 2 "Polling",
     }
 }
@@ -87,9 +87,9 @@ impl Mtu {
 }
 
 code_enum! {
-    /// A number of data virtual lanes, VLCap and OperationalVLs.
+    /// The set of data VLs that VLCap or OperationalVLs names.
     VlCap {
-        /// In a Set of OperationalVLs: leave it as it is.
+        /// In a Set of OperationalVLs, the number stays as it is.
         NoChange = 0 "no change",
         /// VL 0.
         Vl0 = 1 "VL0",
@@ -143,8 +143,8 @@ impl VlCap {
 /// are LinkSpeedExtActive2, -Supported2 and -Enabled2, which carry XDR in a byte that was reserved
 /// before.
 ///
-/// On a switch's external ports only the fields of the link count; addresses, keys and masks are
-/// those of port 0.
+/// On a switch's external ports only the fields of the link are used; the addresses, keys and masks
+/// of a switch are in those of port 0.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct PortInfo {
@@ -194,13 +194,14 @@ bits! { PortInfo {
     gid_prefix, set_gid_prefix: u64 = gid_prefix;
     /// The base LID.
     lid, set_lid: Lid = lid;
-    /// The LID of the master subnet manager, where traps go.
+    /// The LID of the master subnet manager, to which traps are sent.
     master_sm_lid, set_master_sm_lid: Lid = master_sm_lid;
     /// The capabilities of the port. Read only.
     capability_mask, set_capability_mask: CapabilityMask = capability_mask;
-    /// Diagnostics; 0 when all is well (IBA 14.2.5.6.1). Read only.
+    /// The diagnostic code; 0 means that there is no fault (IBA 14.2.5.6.1). Read only.
     diag_code, set_diag_code: u16 = diag_code;
-    /// How long the M_Key's protection outlasts its violation, in seconds; 0 for ever.
+    /// The time in seconds from a violation of the M_Key until its protection ends; 0 means that it
+    /// never ends.
     m_key_lease_period, set_m_key_lease_period: u16 = m_key_lease_period;
     /// The port that received the request. Read only.
     local_port_num, set_local_port_num: PortNum = local_port_num;
@@ -216,7 +217,7 @@ bits! { PortInfo {
     port_state, set_port_state: PortState = speed_supported_and_state[3, 0];
     /// The state of link training.
     port_physical_state, set_port_physical_state: PortPhysicalState = physical_state_and_default[7, 4];
-    /// Where link training starts from.
+    /// The state in which link training starts after the link went down.
     link_down_default_state, set_link_down_default_state: LinkDownDefault = physical_state_and_default[3, 0];
     /// The protection level of the M_Key, 0 to 3 (IBA 14.2.4.1).
     m_key_protect_bits, set_m_key_protect_bits: u8 = protect_bits_and_lmc[7, 6];
@@ -231,12 +232,12 @@ bits! { PortInfo {
     neighbor_mtu, set_neighbor_mtu: Mtu = neighbor_mtu_and_sm_sl[7, 4];
     /// The service level of packets to the master subnet manager; 0 to 15.
     master_sm_sl, set_master_sm_sl: u8 = neighbor_mtu_and_sm_sl[3, 0];
-    /// The virtual lanes that the port has. Read only.
+    /// The VLs that the port has. Read only.
     vl_cap, set_vl_cap: VlCap = vl_cap_and_init_type[7, 4];
     /// The initialisation that the port requests, 4 bits (IBA 14.2.5.6). Read only.
     init_type, set_init_type: u8 = vl_cap_and_init_type[3, 0];
-    /// How many blocks of 4 KiB of high priority may go out before one of low priority; 255 for no
-    /// limit.
+    /// The maximum number of blocks of 4 KiB of high priority that are sent before a packet of low
+    /// priority; 255 means no limit.
     vl_high_limit, set_vl_high_limit: u8 = vl_high_limit;
     /// The number of entries in the high-priority arbitration table, 0 to 64. Read only.
     vl_arbitration_high_cap, set_vl_arbitration_high_cap: u8 = vl_arbitration_high_cap;
@@ -244,50 +245,51 @@ bits! { PortInfo {
     vl_arbitration_low_cap, set_vl_arbitration_low_cap: u8 = vl_arbitration_low_cap;
     /// The initialisation that the manager performed, 4 bits.
     init_type_reply, set_init_type_reply: u8 = init_type_reply_and_mtu_cap[7, 4];
-    /// The largest payload that the port can take. Read only.
+    /// The largest payload that the port supports. Read only.
     mtu_cap, set_mtu_cap: Mtu = init_type_reply_and_mtu_cap[3, 0];
-    /// How many packets in a row a VL drops before it is stalled; 0 to 7.
+    /// The number of packets that a VL drops in a row before it is stalled; 0 to 7.
     vl_stall_count, set_vl_stall_count: u8 = vl_stall_and_hoq_life[7, 5];
-    /// How long a packet may wait at the head of a queue: 4.096 µs × 2^value, above 19 for ever; 0
-    /// to 31.
+    /// The maximum time that a packet waits at the head of a queue: 4.096 µs × 2^value, unlimited
+    /// above 19; 0 to 31.
     hoq_life, set_hoq_life: u8 = vl_stall_and_hoq_life[4, 0];
-    /// The virtual lanes in use.
+    /// The VLs in use.
     operational_vls, set_operational_vls: VlCap = operational_vls_and_filters[7, 4];
-    /// Whether a switch checks the partition of packets that come in.
+    /// Whether a switch checks the partition of packets that enter by the port.
     partition_enforcement_inbound, set_partition_enforcement_inbound: bool = operational_vls_and_filters[3, 3];
-    /// Whether a switch checks the partition of packets that go out.
+    /// Whether a switch checks the partition of packets that leave by the port.
     partition_enforcement_outbound, set_partition_enforcement_outbound: bool = operational_vls_and_filters[2, 2];
-    /// Whether raw packets that come in are dropped.
+    /// Whether raw packets that enter by the port are dropped.
     filter_raw_inbound, set_filter_raw_inbound: bool = operational_vls_and_filters[1, 1];
-    /// Whether raw packets that go out are dropped.
+    /// Whether raw packets that leave by the port are dropped.
     filter_raw_outbound, set_filter_raw_outbound: bool = operational_vls_and_filters[0, 0];
-    /// How many packets had a wrong M_Key; stays at its highest value.
+    /// The number of packets with a wrong M_Key; the counter stays at its highest value.
     m_key_violations, set_m_key_violations: u16 = m_key_violations;
-    /// How many packets had a wrong P_Key; stays at its highest value.
+    /// The number of packets with a wrong P_Key; the counter stays at its highest value.
     p_key_violations, set_p_key_violations: u16 = p_key_violations;
-    /// How many packets had a wrong Q_Key; stays at its highest value.
+    /// The number of packets with a wrong Q_Key; the counter stays at its highest value.
     q_key_violations, set_q_key_violations: u16 = q_key_violations;
     /// The number of GUIDInfo entries. Read only.
     guid_cap, set_guid_cap: u8 = guid_cap;
-    /// In a Set: clients behind the port shall register with the SA again.
+    /// In a Set, whether clients behind the port have to register with the SA again.
     client_reregister, set_client_reregister: bool = reregister_and_timeout[7, 7];
-    /// Whether trap 257 or 258 is withheld for multicast packets, 2 bits.
+    /// Whether trap 257 or 258 is suppressed for multicast packets, 2 bits.
     multicast_p_key_trap_suppression_enabled, set_multicast_p_key_trap_suppression_enabled: u8 = reregister_and_timeout[6, 5];
-    /// The longest time through the subnet: 4.096 µs × 2^value; 0 to 31.
+    /// The maximum time of a packet through the subnet: 4.096 µs × 2^value; 0 to 31.
     subnet_timeout, set_subnet_timeout: u8 = reregister_and_timeout[4, 0];
-    /// The longest time until the port answers a MAD: 4.096 µs × 2^value; 0 to 31. Read only.
+    /// The maximum time until the port answers a MAD: 4.096 µs × 2^value; 0 to 31. Read only.
     resp_time_value, set_resp_time_value: u8 = resp_time[4, 0];
-    /// How many marginal link errors make trap 129; 0 to 15.
+    /// The number of marginal link errors that cause trap 129; 0 to 15.
     local_phy_errors, set_local_phy_errors: u8 = error_thresholds[7, 4];
-    /// How many overruns make trap 130; 0 to 15.
+    /// The number of overruns that cause trap 130; 0 to 15.
     overrun_errors, set_overrun_errors: u8 = error_thresholds[3, 0];
-    /// The most credits that the peer ever needs to advertise; 0 when unknown. Read only.
+    /// The maximum number of credits that the other end of the link needs to advertise; 0 if
+    /// unknown. Read only.
     max_credit_hint, set_max_credit_hint: u16 = max_credit_hint;
-    /// The second set of extended speeds: the speed that the link has trained to. Read only.
+    /// The speed of the second set of extended speeds that the link has trained to. Read only.
     link_speed_ext_active2, set_link_speed_ext_active2: LinkSpeedExt2 = ext2_and_latency[30, 29];
-    /// The second set of extended speeds: the speeds that the port can train to. Read only.
+    /// The speeds of the second set of extended speeds that the port can train to. Read only.
     link_speed_ext_supported2, set_link_speed_ext_supported2: LinkSpeedExt2 = ext2_and_latency[28, 27];
-    /// The second set of extended speeds: the speeds that the link may train to.
+    /// The speeds of the second set of extended speeds that the link may train to.
     link_speed_ext_enabled2, set_link_speed_ext_enabled2: LinkSpeedExt2 = ext2_and_latency[26, 24];
     /// The round-trip time to the peer; 24 bits. Read only.
     link_round_trip_latency, set_link_round_trip_latency: u32 = ext2_and_latency[23, 0];
@@ -303,12 +305,12 @@ bits! { PortInfo {
 } }
 
 impl PortInfo {
-    /// Bit 31 of the modifier: the sender knows extended speeds, so that LinkSpeedExtEnabled
-    /// counts.
+    /// Bit 31 of the modifier: the sender knows extended speeds, so that LinkSpeedExtEnabled is
+    /// used.
     const EXTENDED_SPEEDS: u32 = 1 << 31;
 
     /// The attribute modifier for `port` of a switch, or of a CA or router, where 0 means the port
-    /// that receives the request. `extended_speeds` says that the sender knows them.
+    /// that receives the request. `extended_speeds` says that the sender knows extended speeds.
     pub const fn modifier(port: PortNum, extended_speeds: bool) -> u32 {
         let flag = if extended_speeds {
             Self::EXTENDED_SPEEDS
@@ -328,11 +330,11 @@ impl PortInfo {
         modifier & Self::EXTENDED_SPEEDS != 0
     }
 
-    /// The speed that the link has trained to, from the field that gives it; `None` if none does,
-    /// as on a link that is down, or with a value that has no name.
+    /// The speed that the link has trained to, from the field that states it. `None` if no field
+    /// states it, as on a link that is down, or if the value has no name.
     ///
     /// The capability masks are not consulted: those of a switch's external ports are not filled
-    /// in, and a port that lacks an extension has zeroes there. FDR10 reads as QDR; see
+    /// in, and a port that lacks an extension has zeroes there. FDR10 is returned as QDR; see
     /// [`ExtendedPortInfo::refine`](super::ExtendedPortInfo::refine).
     pub fn effective_speed(&self) -> Option<LinkSpeed> {
         active_speed(
@@ -342,7 +344,8 @@ impl PortInfo {
         )
     }
 
-    /// The rate of the link, if it is trained and its width and speed have names.
+    /// The rate of the link; `None` if the link is not trained, or if its width or speed has no
+    /// name.
     pub fn link_rate(&self) -> Option<ActiveRate> {
         Some(ActiveRate {
             lanes: self.link_width_active().single()?.lanes(),

@@ -7,7 +7,7 @@ use crate::wire::bits::bits;
 use crate::wire::codes::{bit_mask, code_enum};
 
 bit_mask! {
-    /// Capabilities in [`PortInfoExtended`].
+    /// The capabilities in [`PortInfoExtended`].
     PortInfoExtendedCapabilities(u32) {
         /// The modes of forward error correction are valid.
         IS_FEC_MODE_SUPPORTED = 0x0000_0001 "IsFECModeSupported",
@@ -17,13 +17,13 @@ bit_mask! {
 code_enum! {
     /// The forward error correction of a link, FECModeActive.
     FecMode {
-        /// No correction.
+        /// The link has no error correction.
         None = 0 "none",
-        /// Fire code.
+        /// The link uses a fire code.
         FireCode = 1 "fire code",
-        /// Reed-Solomon.
+        /// The link uses a Reed-Solomon code.
         ReedSolomon = 2 "RS",
-        /// Reed-Solomon of low latency.
+        /// The link uses a Reed-Solomon code of low latency.
         LowLatencyReedSolomon = 3 "low-latency RS",
     }
 }
@@ -65,21 +65,21 @@ bits! { PortInfoExtended {
     capability_mask, set_capability_mask: PortInfoExtendedCapabilities = capability_mask;
     /// The code of the mode in force; [`Self::fec_mode`] names it.
     fec_mode_active, set_fec_mode_active: u16 = fec_mode_active;
-    /// Modes that the port can use at FDR.
+    /// The modes that the port can use at FDR.
     fdr_fec_mode_supported, set_fdr_fec_mode_supported: u16 = fdr_supported;
-    /// Modes that the port may use at FDR.
+    /// The modes that the port may use at FDR.
     fdr_fec_mode_enabled, set_fdr_fec_mode_enabled: u16 = fdr_enabled;
-    /// Modes that the port can use at EDR.
+    /// The modes that the port can use at EDR.
     edr_fec_mode_supported, set_edr_fec_mode_supported: u16 = edr_supported;
-    /// Modes that the port may use at EDR.
+    /// The modes that the port may use at EDR.
     edr_fec_mode_enabled, set_edr_fec_mode_enabled: u16 = edr_enabled;
-    /// Modes that the port can use at HDR.
+    /// The modes that the port can use at HDR.
     hdr_fec_mode_supported, set_hdr_fec_mode_supported: u16 = hdr_supported;
-    /// Modes that the port may use at HDR.
+    /// The modes that the port may use at HDR.
     hdr_fec_mode_enabled, set_hdr_fec_mode_enabled: u16 = hdr_enabled;
-    /// Modes that the port can use at NDR.
+    /// The modes that the port can use at NDR.
     ndr_fec_mode_supported, set_ndr_fec_mode_supported: u16 = ndr_supported;
-    /// Modes that the port may use at NDR.
+    /// The modes that the port may use at NDR.
     ndr_fec_mode_enabled, set_ndr_fec_mode_enabled: u16 = ndr_enabled;
 } }
 
@@ -89,7 +89,7 @@ impl PortInfoExtended {
         port.0 as u32
     }
 
-    /// The mode in force; `None` where the port does not say so.
+    /// The mode in force; `None` if the port does not state it.
     pub fn fec_mode(&self) -> Option<FecMode> {
         let valid = PortInfoExtendedCapabilities::IS_FEC_MODE_SUPPORTED;
         let code = u8::try_from(self.fec_mode_active()).ok()?;
@@ -98,7 +98,8 @@ impl PortInfoExtended {
             .then(|| FecMode::from_code(code))
     }
 
-    /// The masks of supported and enabled modes at `speed`; `None` for speeds without any.
+    /// The masks of supported and enabled modes at `speed`; `None` if the attribute has no masks
+    /// for the speed.
     pub fn fec_modes(&self, speed: LinkSpeed) -> Option<(u16, u16)> {
         Some(match speed {
             LinkSpeed::Fdr => (self.fdr_fec_mode_supported(), self.fdr_fec_mode_enabled()),

@@ -27,7 +27,7 @@ attribute!(QosConfigSl, QOS_CONFIG_SL, "QoSConfigSL");
 /// The bit of the modifier that says that an index of a virtual port follows, not a port.
 const OF_VPORT: u32 = 1 << 31;
 
-/// The bits of a limit in its word.
+/// The mask of the limit in its word.
 const LIMIT: u32 = 0x000F_FFFF;
 
 impl QosConfigSl {
@@ -47,7 +47,7 @@ impl QosConfigSl {
         OF_VPORT | index as u32
     }
 
-    /// The index of the virtual port that a modifier names; `None` where it names a port.
+    /// The index of the virtual port that a modifier names; `None` if the modifier names a port.
     pub const fn modifier_vport(modifier: u32) -> Option<u16> {
         if modifier & OF_VPORT != 0 {
             Some(modifier as u16)
@@ -56,13 +56,14 @@ impl QosConfigSl {
         }
     }
 
-    /// The most that a service level may send, in Mb/s; 0: without limit. `None` from 16 on.
+    /// The maximum rate of a service level in Mb/s; 0 means no limit. `None` from service level 16
+    /// on.
     pub fn rate_limit(&self, sl: usize) -> Option<u32> {
         Some(self.levels.get(sl)?.get() & LIMIT)
     }
 
-    /// Sets [`Self::rate_limit`]; beyond [`Self::LIMIT_MAX`] it is that. A service level from 16 on
-    /// changes nothing.
+    /// Sets [`Self::rate_limit`]; a value beyond [`Self::LIMIT_MAX`] becomes that maximum. A
+    /// service level from 16 on changes nothing.
     pub fn set_rate_limit(&mut self, sl: usize, limit: u32) -> &mut Self {
         if let Some(level) = self.levels.get_mut(sl) {
             level.set(level.get() & !LIMIT | limit.min(LIMIT));
@@ -85,7 +86,7 @@ impl QosConfigSl {
         self
     }
 
-    /// All limits, by service level.
+    /// All limits, in the order of the service levels.
     pub fn rate_limits(&self) -> [u32; QosConfigSl::LEVELS] {
         self.levels.map(|level| level.get() & LIMIT)
     }

@@ -3,8 +3,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::attribute;
 
-/// SLtoVLMappingTable (IBA 14.2.5.8): the virtual lane on which packets of each service level
-/// leave. VL 15 drops them.
+/// SLtoVLMappingTable (IBA 14.2.5.8): the VL on which packets of each service level leave. VL 15
+/// drops them.
 ///
 /// ```text
 /// byte  7 6 5 4 | 3 2 1 0
@@ -26,7 +26,7 @@ attribute!(SlToVlMapping, SL_TO_VL_MAPPING, "SLtoVLMappingTable");
 impl SlToVlMapping {
     /// The number of service levels.
     pub const ENTRIES: usize = 16;
-    /// The lane that drops packets of a service level.
+    /// The VL number that drops packets of a service level, 15.
     pub const DROP: u8 = 15;
 
     const ALL_OUTPUTS: u32 = 1 << 16;
@@ -45,13 +45,14 @@ impl SlToVlMapping {
         Self::ALL_INPUTS | Self::ALL_OUTPUTS
     }
 
-    /// The attribute modifier that sets one table from every input to `output`, under the same
-    /// condition.
+    /// The attribute modifier that sets one table from every input to `output`, if
+    /// [`SwitchInfo::optimized_sl_to_vl_mapping_programming`](super::SwitchInfo::optimized_sl_to_vl_mapping_programming)
+    /// is non-zero.
     pub const fn modifier_all_inputs(output: PortNum) -> u32 {
         Self::ALL_INPUTS | output.0 as u32
     }
 
-    /// The inputs that a modifier names; `None` for all of them.
+    /// The input port that a modifier names; `None` if it names all of them.
     pub const fn modifier_input(modifier: u32) -> Option<PortNum> {
         if modifier & Self::ALL_INPUTS != 0 {
             None
@@ -60,7 +61,7 @@ impl SlToVlMapping {
         }
     }
 
-    /// The outputs that a modifier names; `None` for all of them.
+    /// The output port that a modifier names; `None` if it names all of them.
     pub const fn modifier_output(modifier: u32) -> Option<PortNum> {
         if modifier & Self::ALL_OUTPUTS != 0 {
             None
@@ -69,7 +70,7 @@ impl SlToVlMapping {
         }
     }
 
-    /// The lane of each service level, 0 to 15.
+    /// The VL of each service level, 0 to 15.
     pub fn vls(&self) -> [u8; Self::ENTRIES] {
         std::array::from_fn(|sl| {
             let pair = self.pairs[sl / 2];
@@ -77,7 +78,7 @@ impl SlToVlMapping {
         })
     }
 
-    /// Replaces the lanes of all service levels; only the low four bits of each count.
+    /// Replaces the VLs of all service levels; only the low four bits of each number are used.
     pub fn set_vls(&mut self, vls: [u8; Self::ENTRIES]) -> &mut Self {
         self.pairs = std::array::from_fn(|pair| vls[2 * pair] << 4 | (vls[2 * pair + 1] & 0xF));
         self

@@ -11,13 +11,13 @@ use crate::wire::codes::code_enum;
 code_enum! {
     /// The state of a subnet manager (IBA 14.4.1).
     SmState {
-        /// Disabled by another manager.
+        /// Another manager disabled the manager.
         NotActive = 0 "NOTACTIVE",
-        /// Looking for nodes and for other managers.
+        /// The manager looks for nodes and for other managers.
         Discovering = 1 "DISCOVERING",
-        /// Waiting for the master to fail or to hand over.
+        /// The manager waits until the master fails or hands over.
         Standby = 2 "STANDBY",
-        /// Managing.
+        /// The manager manages the subnet.
         Master = 3 "MASTER",
     }
 }
@@ -28,7 +28,7 @@ code_enum! {
 pub struct SmControl(pub u32);
 
 impl SmControl {
-    /// In a Get.
+    /// The value in a Get, which carries no command.
     pub const NONE: SmControl = SmControl(0);
     /// The sender was the master; the receiver is to become it.
     pub const HANDOVER: SmControl = SmControl(1);
@@ -84,13 +84,14 @@ pub struct SmInfo {
 attribute!(SmInfo, SM_INFO, "SMInfo");
 
 bits! { SmInfo {
-    /// The port behind which the manager runs.
+    /// The GUID of the port behind which the manager runs.
     guid, set_guid: Guid = guid;
     /// The key by which managers trust each other; 0 for untrusted receivers.
     sm_key, set_sm_key: u64 = sm_key;
-    /// Counts up while the manager lives.
+    /// A counter that increases while the manager runs.
     act_count, set_act_count: u32 = act_count;
-    /// 0 to 15; the highest becomes the master, and of equals the one with the lowest GUID.
+    /// The priority, 0 to 15. The manager with the highest priority becomes the master; between
+    /// equal priorities, the one with the lowest GUID.
     priority, set_priority: u8 = priority_and_state[7, 4];
     /// The manager's state.
     sm_state, set_sm_state: SmState = priority_and_state[3, 0];

@@ -43,45 +43,46 @@ attribute!(SwitchInfo, SWITCH_INFO, "SwitchInfo");
 bits! { SwitchInfo {
     /// The number of entries that the linear forwarding table can hold, from LID 0. Read only.
     linear_fdb_cap, set_linear_fdb_cap: u16 = linear_fdb_cap;
-    /// The number of entries of the random forwarding table; 0 where there is none. Read only.
+    /// The number of entries of the random forwarding table; 0 if the switch has none. Read only.
     random_fdb_cap, set_random_fdb_cap: u16 = random_fdb_cap;
     /// The number of entries of the multicast forwarding table, from LID 0xC000. Read only.
     multicast_fdb_cap, set_multicast_fdb_cap: u16 = multicast_fdb_cap;
-    /// The highest LID whose linear forwarding entry counts; packets to LIDs above are dropped.
+    /// The highest LID whose linear forwarding entry is used; packets to higher LIDs are dropped.
     linear_fdb_top, set_linear_fdb_top: Lid = linear_fdb_top;
     /// The port for LIDs that a random forwarding table does not list.
     default_port, set_default_port: PortNum = default_port;
-    /// The exit port of multicast packets without an entry that came in by another port.
+    /// The exit port of multicast packets without an entry that entered by another port.
     default_multicast_primary_port, set_default_multicast_primary_port: PortNum = default_multicast_primary_port;
-    /// The exit port of multicast packets without an entry that came in by the primary port.
+    /// The exit port of multicast packets without an entry that entered by the primary port.
     default_multicast_not_primary_port, set_default_multicast_not_primary_port: PortNum = default_multicast_not_primary_port;
-    /// LifeTimeValue: the switch drops packets that it has held for more than 4.096 µs × 2^value;
-    /// never if above 19. 0 to 31.
+    /// LifeTimeValue: the switch drops packets that it has held for more than 4.096 µs × 2^value; 0
+    /// to 31, and above 19 it never drops them.
     life_time_value, set_life_time_value: u8 = life_time_and_flags[7, 3];
-    /// Whether some port's state has changed since this was last cleared; writing 1 clears it.
+    /// Whether the state of some port has changed since this bit was last cleared; writing 1 clears
+    /// it.
     port_state_change, set_port_state_change: bool = life_time_and_flags[2, 2];
     /// OptimizedSLtoVLMappingProgramming: nonzero if one SLtoVLMappingTable can be set for many
     /// ports at once; see
-    /// [`SlToVlMapping::modifier_all_ports`](super::SlToVlMapping::modifier_all_ports). 0 to 3.
-    /// Read only.
+    /// [`SlToVlMapping::modifier_all_ports`](super::SlToVlMapping::modifier_all_ports). The value
+    /// is 0 to 3. Read only.
     optimized_sl_to_vl_mapping_programming, set_optimized_sl_to_vl_mapping_programming: u8 = life_time_and_flags[1, 0];
     /// The number of LIDs that a random forwarding table entry can cover at a port. Read only.
     lids_per_port, set_lids_per_port: u16 = lids_per_port;
-    /// The number of P_KeyTable entries of each external port; 0 where partitions are not enforced.
-    /// Read only.
+    /// The number of P_KeyTable entries of each external port; 0 if the switch does not enforce
+    /// partitions. Read only.
     partition_enforcement_cap, set_partition_enforcement_cap: u16 = partition_enforcement_cap;
-    /// Whether partitions can be enforced on packets that come in. Read only.
+    /// Whether the switch can enforce partitions on packets that enter by a port. Read only.
     inbound_enforcement_cap, set_inbound_enforcement_cap: bool = flags[7, 7];
-    /// Whether partitions can be enforced on packets that go out. Read only.
+    /// Whether the switch can enforce partitions on packets that leave by a port. Read only.
     outbound_enforcement_cap, set_outbound_enforcement_cap: bool = flags[6, 6];
-    /// Whether raw packets that come in can be filtered. Read only.
+    /// Whether the switch can filter raw packets that enter by a port. Read only.
     filter_raw_inbound_cap, set_filter_raw_inbound_cap: bool = flags[5, 5];
-    /// Whether raw packets that go out can be filtered. Read only.
+    /// Whether the switch can filter raw packets that leave by a port. Read only.
     filter_raw_outbound_cap, set_filter_raw_outbound_cap: bool = flags[4, 4];
-    /// Whether port 0 is an enhanced one, with all functions of a CA port. Read only.
+    /// Whether port 0 is an enhanced port 0, with all functions of a CA port. Read only.
     enhanced_port0, set_enhanced_port0: bool = flags[3, 3];
-    /// The highest multicast LID whose forwarding entry counts; 0 for all the table, 0xBFFF for
-    /// none of it. Heeded where
+    /// The highest multicast LID whose forwarding entry is used; 0 means the whole table, 0xBFFF
+    /// none of it. The field is evaluated if
     /// [`CapabilityMask::IS_MULTICAST_FDB_TOP_SUPPORTED`](super::CapabilityMask::IS_MULTICAST_FDB_TOP_SUPPORTED)
     /// is set on port 0.
     multicast_fdb_top, set_multicast_fdb_top: Lid = multicast_fdb_top;

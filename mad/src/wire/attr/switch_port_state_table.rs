@@ -33,12 +33,12 @@ impl SwitchPortStateTable {
         (block & 1) as u32
     }
 
-    /// The block of `port`.
+    /// The number of the block that holds the state of `port`.
     pub const fn block_of(port: PortNum) -> u8 {
         port.0 >> 7
     }
 
-    /// The state of the port at `index` of the block; `None` from 128 on.
+    /// The state of the port at `index` in the block; `None` from index 128 on.
     pub fn state(&self, index: usize) -> Option<PortState> {
         packed_states::state(&self.states, index)
     }

@@ -62,32 +62,32 @@ details!(
 /// The details of a notice, by its trap number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TrapDetails<'a> {
-    /// Traps 64 to 67.
+    /// The details of traps 64 to 67.
     GidChange(&'a GidChange),
-    /// Trap 128.
+    /// The details of trap 128.
     LinkStateChange(&'a LinkStateChange),
-    /// Traps 129 to 131.
+    /// The details of traps 129 to 131.
     PortThreshold(&'a PortThreshold),
-    /// Trap 144.
+    /// The details of trap 144.
     LocalChange(&'a LocalChange),
-    /// Trap 145.
+    /// The details of trap 145.
     SystemImageGuidChange(&'a SystemImageGuidChange),
-    /// Trap 256.
+    /// The details of trap 256.
     BadMKey(&'a BadMKey),
-    /// Traps 257 and 258.
+    /// The details of traps 257 and 258.
     BadKeys(&'a BadKeys),
-    /// Trap 259.
+    /// The details of trap 259.
     BadPKeyAtSwitch(&'a BadPKeyAtSwitch),
-    /// Trap 1146 of NVIDIA.
+    /// The details of trap 1146 of NVIDIA.
     VPortStateChange(&'a VPortStateChange),
-    /// Trap 1144 of NVIDIA.
+    /// The details of trap 1144 of NVIDIA.
     VPortLocalChange(&'a VPortLocalChange),
-    /// Any other trap.
+    /// The details of any other trap.
     Other(&'a [u8; Notice::DETAILS_LEN]),
 }
 
 impl<'a> TrapDetails<'a> {
-    /// `bytes` in the form of the trap number of NVIDIA in them.
+    /// The details in `bytes` of the NVIDIA trap whose number they contain.
     pub(super) fn of_nvidia(bytes: &'a [u8; Notice::DETAILS_LEN]) -> Self {
         match vport_trap::number(bytes) {
             VPORT_STATE_CHANGE => Self::VPortStateChange(Details::from_details(bytes)),
@@ -96,7 +96,7 @@ impl<'a> TrapDetails<'a> {
         }
     }
 
-    /// `bytes` in the form of the trap number.
+    /// The details in `bytes` in the form of the trap number.
     pub(super) fn new(generic: bool, trap: Trap, bytes: &'a [u8; Notice::DETAILS_LEN]) -> Self {
         if !generic {
             return Self::Other(bytes);
@@ -140,7 +140,7 @@ pub struct GidChange {
 }
 
 impl GidChange {
-    /// The port or group.
+    /// The GID of the port or the group.
     pub fn gid(&self) -> Gid {
         Gid(u128::from_be_bytes(self.gid))
     }
@@ -168,7 +168,7 @@ pub struct LinkStateChange {
 }
 
 bits! { LinkStateChange {
-    /// The switch.
+    /// The LID of the switch.
     lid, set_lid: Lid = lid;
 } }
 
@@ -190,26 +190,26 @@ pub struct PortThreshold {
 }
 
 bits! { PortThreshold {
-    /// The node.
+    /// The LID of the node.
     lid, set_lid: Lid = lid;
-    /// Its port.
+    /// The port that the trap is about.
     port_num, set_port_num: PortNum = port;
 } }
 
 bit_mask! {
     /// The changes, in trap 144 with OtherLocalChanges.
     LocalChanges(u16) {
-        /// NodeDescription.
+        /// The NodeDescription changed.
         NODE_DESCRIPTION = 0x0001 "NodeDescription",
-        /// LinkWidthEnabled.
+        /// LinkWidthEnabled changed.
         LINK_WIDTH_ENABLED = 0x0002 "LinkWidthEnabled",
-        /// LinkSpeedEnabled, LinkSpeedExtEnabled and their like.
+        /// LinkSpeedEnabled, LinkSpeedExtEnabled or a similar field changed.
         LINK_SPEED_ENABLED = 0x0004 "LinkSpeedEnabled",
-        /// The priority of the subnet manager behind the port.
+        /// The priority of the subnet manager behind the port changed.
         SM_PRIORITY = 0x0008 "SMPriority",
-        /// HierarchyInfo.
+        /// HierarchyInfo changed.
         HIERARCHY_INFO = 0x0010 "HierarchyInfo",
-        /// CapabilityMask2.
+        /// CapabilityMask2 changed.
         CAPABILITY_MASK2 = 0x0020 "CapabilityMask2",
     }
 }
@@ -313,7 +313,7 @@ pub struct BadMKey {
 bits! { BadMKey {
     /// The sender of the packet, if it was LID-routed.
     lid, set_lid: Lid = lid;
-    /// DrSLID of the packet.
+    /// The DrSLID of the packet.
     dr_slid, set_dr_slid: Lid = dr_slid;
     /// The method of the packet.
     method, set_method: Method = method;
@@ -323,11 +323,11 @@ bits! { BadMKey {
     modifier, set_modifier: u32 = modifier;
     /// The M_Key of the packet.
     m_key, set_m_key: u64 = m_key;
-    /// Whether it was a directed-route packet.
+    /// Whether the packet was a directed-route packet.
     dr_notice, set_dr_notice: bool = route[7, 7];
-    /// Whether [`Self::return_path`] is only the beginning.
+    /// Whether [`Self::return_path`] holds only the beginning of the path.
     dr_path_truncated, set_dr_path_truncated: bool = route[6, 6];
-    /// HopCount of the packet; 0 to 63, of which the return path holds at most 30.
+    /// The HopCount of the packet; 0 to 63, of which the return path holds at most 30.
     dr_hop_count, set_dr_hop_count: u8 = route[5, 0];
 } }
 
@@ -386,7 +386,7 @@ bits! { BadKeys {
     qp2, set_qp2: u32 = qp2[23, 0];
 } }
 
-/// Trap 259: a packet had a P_Key that a switch's port does not let through.
+/// Trap 259: the port of a switch dropped a packet because of its P_Key.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -417,7 +417,7 @@ pub struct BadPKeyAtSwitch {
 }
 
 bits! { BadPKeyAtSwitch {
-    /// Which of the other fields the switch filled in (IBA 14.2.5.1).
+    /// The mask of the other fields that the switch filled in (IBA 14.2.5.1).
     data_valid, set_data_valid: u16 = data_valid;
     /// The source LID of the packet.
     lid1, set_lid1: Lid = lid1;
@@ -433,7 +433,7 @@ bits! { BadPKeyAtSwitch {
     qp2, set_qp2: u32 = qp2[23, 0];
     /// The switch.
     switch_lid, set_switch_lid: Lid = switch_lid;
-    /// Its port.
+    /// The port of the switch that dropped the packet.
     port_num, set_port_num: PortNum = port;
 } }
 

@@ -39,16 +39,16 @@ bits! { VirtualizationInfo {
     vport_cap, set_vport_cap: u16 = vport_cap;
     /// The highest index of a virtual port in use.
     vport_index_top, set_vport_index_top: u16 = vport_index_top;
-    /// E: the subnet manager knows virtual ports, so that they may become Active.
+    /// E: whether the subnet manager knows virtual ports, so that they may become Active.
     enabled, set_enabled: bool = flags[7, 7];
-    /// R: the hosts of all virtual ports are to register anew.
+    /// R: whether the hosts of all virtual ports have to register again.
     client_reregister, set_client_reregister: bool = flags[6, 6];
-    /// S: the state of some virtual port has changed since
+    /// S: whether the state of some virtual port has changed since
     /// [`VirtualizationInfo::clear_state_change`] was last written.
     vport_state_change, set_vport_state_change: bool = flags[5, 5];
     /// The revision of the interface.
     revision, set_revision: u8 = revision;
-    /// Capabilities, as the vendor numbers them.
+    /// The capabilities, in the numbering of the vendor.
     capability, set_capability: u8 = capability;
 } }
 
@@ -61,7 +61,7 @@ impl VirtualizationInfo {
         self.set_vport_state_change(STATE_CHANGE_CLEARED_BY)
     }
 
-    /// Whether a Set of this clears VPortStateChange.
+    /// Whether a Set of this attribute clears VPortStateChange.
     pub fn clears_state_change(&self) -> bool {
         self.vport_state_change() == STATE_CHANGE_CLEARED_BY
     }

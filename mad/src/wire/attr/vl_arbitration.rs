@@ -4,7 +4,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::attribute;
 use crate::wire::bits::bits;
 
-/// One turn of a virtual lane.
+/// One entry of the table: a VL may send up to a weight.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -39,9 +39,9 @@ impl VlArbitrationEntry {
 }
 
 bits! { VlArbitrationEntry {
-    /// The virtual lane; 0 to 15, of which 15 is not valid.
+    /// The VL; 0 to 15, of which 15 is not valid.
     vl, set_vl: u8 = vl[3, 0];
-    /// How much may be sent in this turn, in units of 64 bytes; 0 skips it.
+    /// The amount that the VL may send for this entry, in units of 64 bytes; 0 skips the entry.
     weight, set_weight: u8 = weight;
 } }
 
@@ -69,7 +69,8 @@ impl VlArbitrationBlock {
     ];
 }
 
-/// One block of a port's VLArbitrationTable (IBA 14.2.5.9): 32 turns that lanes take in sending.
+/// One block of a port's VLArbitrationTable (IBA 14.2.5.9): 32 entries, each of which lets a VL
+/// send.
 ///
 /// ```text
 /// byte 2 × i .. 2 × i + 1  entry i of the block
@@ -97,7 +98,7 @@ impl VlArbitration {
         PortNum(modifier as u8)
     }
 
-    /// The block of a modifier; `None` if there is none of its number.
+    /// The block that a modifier names; `None` if no block has its number.
     pub const fn modifier_block(modifier: u32) -> Option<VlArbitrationBlock> {
         match modifier >> 16 {
             1 => Some(VlArbitrationBlock::LowPriorityLower),

@@ -33,7 +33,7 @@ bits! { VNodeInfo {
     partition_cap, set_partition_cap: u16 = partition_cap;
     /// The virtual node's number for the virtual port.
     local_port_num, set_local_port_num: PortNum = local_port_num;
-    /// How many ports the virtual node has.
+    /// The number of ports of the virtual node.
     num_ports, set_num_ports: u8 = num_ports;
     /// The GUID of the virtual node.
     node_guid, set_node_guid: Guid = node_guid;
@@ -51,7 +51,8 @@ impl VNodeInfo {
     }
 }
 
-/// NVIDIA VNodeDescription, attribute 0xFFB4: as [`NodeDescription`], of a virtual node.
+/// NVIDIA VNodeDescription, attribute 0xFFB4: the same text as [`NodeDescription`], of a virtual
+/// node.
 ///
 /// ```text
 /// byte 0 .. 63  NodeString, padded with NUL

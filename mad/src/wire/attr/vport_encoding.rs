@@ -1,21 +1,24 @@
-//! Encodings of the attributes of virtual ports that are not public, in one place: a correction is
-//! a line here.
+//! The encodings of the attributes of virtual ports that are not public. They are collected here,
+//! so that a correction changes one line.
 //!
 //! The layouts of the data are exact. `docs/limits.md` says how a site can confirm the rest.
 
-/// Where the index of a vport is in the modifier of VPortInfo, VNodeInfo and VNodeDescription.
-/// Assumed: the low half. Near certain: it is the only number there.
+/// The place of the index of a virtual port in the modifier of VPortInfo, VNodeInfo and
+/// VNodeDescription. It is assumed to be the low half. This is nearly certain, because the index is
+/// the only number in the modifier.
 pub(super) const INDEX: Place = Place { shift: 0 };
 
-/// Where the index of a vport is in the modifier of VPortGUIDInfo and of the P_KeyTable of a vport.
-/// Assumed: the high half, as the port is in P_KeyTable. Inferred by analogy alone.
+/// The place of the index of a virtual port in the modifier of VPortGUIDInfo and of the P_KeyTable
+/// of a virtual port. It is assumed to be the high half, where P_KeyTable has the port. This is
+/// inferred by analogy alone.
 pub(super) const INDEX_BESIDE_BLOCK: Place = Place { shift: 16 };
 
-/// Where the block is beside it. Assumed: the low half, by the same analogy.
+/// The place of the block number in those modifiers. It is assumed to be the low half, by the same
+/// analogy.
 pub(super) const BLOCK: Place = Place { shift: 0 };
 
-/// The value of VPortStateChange whose Set clears it. Assumed: 1, as for PortStateChange of
-/// SwitchInfo (IBA 14.2.5.4). Inferred by analogy alone.
+/// The value of VPortStateChange whose Set clears the bit. It is assumed to be 1, as for
+/// PortStateChange of SwitchInfo (IBA 14.2.5.4). This is inferred by analogy alone.
 pub(super) const STATE_CHANGE_CLEARED_BY: bool = true;
 
 /// The place of a 16-bit number in an attribute modifier.

@@ -37,27 +37,28 @@ pub struct VPortInfo {
 attribute!(VPortInfo, VPORT_INFO, "VPortInfo");
 
 bits! { VPortInfo {
-    /// Its state.
+    /// The state of the virtual port.
     state, set_state: PortState = state[7, 4];
-    /// R: the host is to register anew with the SA.
+    /// R: whether the host has to register with the SA again.
     client_reregister, set_client_reregister: bool = state[3, 3];
-    /// L: it needs a LID of its own.
+    /// L: whether the virtual port needs a LID of its own.
     lid_required, set_lid_required: bool = state[2, 2];
     /// The number of GUIDs that it can have.
     guid_cap, set_guid_cap: u8 = guid_cap;
-    /// Capabilities, as the vendor numbers them; 0x20 is IsSM.
+    /// The capabilities, in the numbering of the vendor; 0x20 is IsSM.
     capability_mask, set_capability_mask: u16 = capability_mask;
-    /// Packets with a wrong P_Key.
+    /// The number of packets with a wrong P_Key.
     p_key_violations, set_p_key_violations: u16 = p_key_violations;
-    /// Packets with a wrong Q_Key.
+    /// The number of packets with a wrong Q_Key.
     q_key_violations, set_q_key_violations: u16 = q_key_violations;
-    /// Its own LID; [`Lid::NONE`] where it uses another's.
+    /// The virtual port's own LID; [`Lid::NONE`] if it uses that of another port.
     lid, set_lid: Lid = lid;
-    /// The virtual port whose LID it uses, where it has none of its own; 0 is the port itself.
+    /// The index of the virtual port whose LID this one uses if it has none of its own; 0 is the
+    /// port itself.
     lid_by_vport_index, set_lid_by_vport_index: u16 = lid_by_vport_index;
-    /// Its GUID.
+    /// The GUID of the virtual port.
     port_guid, set_port_guid: Guid = port_guid;
-    /// The vendor's profile.
+    /// The profile of the virtual port, whose meaning the vendor defines.
     profile, set_profile: u64 = profile;
 } }
 

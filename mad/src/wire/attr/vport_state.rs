@@ -32,7 +32,7 @@ impl VPortState {
         index >> 7
     }
 
-    /// The state of the virtual port at `index` of the block; `None` from 128 on.
+    /// The state of the virtual port at `index` in the block; `None` from index 128 on.
     pub fn state(&self, index: usize) -> Option<PortState> {
         packed_states::state(&self.states, index)
     }

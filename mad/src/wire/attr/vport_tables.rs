@@ -26,7 +26,8 @@ macro_rules! by_blocks {
     };
 }
 
-/// NVIDIA VPortGUIDInfo, attribute 0xFFB5: as [`GuidInfo`], of a virtual port.
+/// NVIDIA VPortGUIDInfo, attribute 0xFFB5: the same block of GUIDs as [`GuidInfo`], of a virtual
+/// port.
 ///
 /// ```text
 /// byte 8 × i .. 8 × i + 7  GUID 8 × block + i
@@ -53,7 +54,8 @@ impl VPortGuidInfo {
     }
 }
 
-/// NVIDIA P_KeyTable of a virtual port, attribute 0xFFB6: as [`PKeyTable`].
+/// NVIDIA P_KeyTable of a virtual port, attribute 0xFFB6: the same block of partition keys as
+/// [`PKeyTable`].
 ///
 /// ```text
 /// byte 2 × i .. 2 × i + 1  P_Key 32 × block + i

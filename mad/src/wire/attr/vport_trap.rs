@@ -9,7 +9,7 @@ use super::notice::Notice;
 use super::trap::details;
 use crate::wire::bits::bits;
 
-/// VendorID of NVIDIA's notices.
+/// The VendorID in notices of NVIDIA.
 pub const NVIDIA: u32 = 0x00_02_C9;
 
 /// The number of NVIDIA's trap about changes of a virtual port.
@@ -40,7 +40,7 @@ pub struct VPortStateChange {
 bits! { VPortStateChange {
     /// The port.
     lid, set_lid: Lid = lid;
-    /// [`VPORT_STATE_CHANGE`].
+    /// The trap number, [`VPORT_STATE_CHANGE`].
     trap, set_trap: u16 = trap;
 } }
 
@@ -78,13 +78,13 @@ bits! { VPortLocalChange {
     lid, set_lid: Lid = lid;
     /// Whether [`Self::changes`] lists the changes; otherwise the capability mask changed.
     other_local_changes, set_other_local_changes: bool = flags[0, 0];
-    /// VPortInfo.CapabilityMask as it is now.
+    /// The present CapabilityMask of VPortInfo.
     capability_mask, set_capability_mask: u16 = capability_mask;
     /// The changes, as the vendor numbers them.
     changes, set_changes: u16 = changes;
     /// The virtual port.
     vport_index, set_vport_index: u16 = vport_index;
-    /// [`VPORT_LOCAL_CHANGE`].
+    /// The trap number, [`VPORT_LOCAL_CHANGE`].
     trap, set_trap: u16 = trap;
 } }
 

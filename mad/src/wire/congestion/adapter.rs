@@ -37,13 +37,13 @@ pub struct CaCongestionEntry {
 }
 
 bits! { CaCongestionEntry {
-    /// Time after which the index into the table falls by one, in units of 1.024 µs.
+    /// The time after which the index into the table decreases by one, in units of 1.024 µs.
     ccti_timer, set_ccti_timer: u16 = ccti_timer;
-    /// By how much a BECN raises the index.
+    /// The number by which a BECN increases the index.
     ccti_increase, set_ccti_increase: u8 = ccti_increase;
     /// The index at which the adapter logs an event.
     trigger_threshold, set_trigger_threshold: u8 = trigger_threshold;
-    /// The lowest index.
+    /// The lowest value of the index.
     ccti_min, set_ccti_min: u8 = ccti_min;
 } }
 
@@ -68,8 +68,8 @@ pub struct CaCongestionSetting {
 cc_attribute!(CaCongestionSetting, CA_CONGESTION_SETTING);
 
 bits! { CaCongestionSetting {
-    /// Bit 0: whether all packets of a service level of the port slow down together, and not those
-    /// of one queue pair alone.
+    /// Bit 0 says whether all packets of a service level of the port slow down together, rather
+    /// than only those of one queue pair.
     port_control, set_port_control: u16 = port_control;
     /// The service levels whose entries a Set changes, by bits.
     control_map, set_control_map: u16 = control_map;

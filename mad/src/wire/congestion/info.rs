@@ -22,7 +22,7 @@ pub struct CongestionInfo {
 cc_attribute!(CongestionInfo, CONGESTION_INFO);
 
 bits! { CongestionInfo {
-    /// Capabilities, as the annex numbers them.
+    /// The capabilities, in the numbering of the annex.
     congestion_info, set_congestion_info: u16 = congestion_info;
     /// The number of blocks of 64 entries that the CongestionControlTable of an adapter has.
     control_table_cap, set_control_table_cap: u8 = control_table_cap;
@@ -52,12 +52,12 @@ pub struct CongestionKeyInfo {
 cc_attribute!(CongestionKeyInfo, CONGESTION_KEY_INFO);
 
 bits! { CongestionKeyInfo {
-    /// The key; zero: requests with any key are accepted.
+    /// The key; zero means that the agent accepts requests with any key.
     cc_key, set_cc_key: u64 = cc_key;
-    /// Whether the agent hides its key from requests with another one.
+    /// Whether the agent hides its key from requests with another key.
     protect_bit, set_protect_bit: bool = protect[15, 15];
-    /// Seconds after a request with a wrong key until the agent gives up its protection; zero:
-    /// never.
+    /// The time in seconds from a request with a wrong key until the agent gives up its protection;
+    /// 0 means never.
     lease_period, set_lease_period: u16 = lease_period;
     /// The number of requests with a wrong key.
     violations, set_violations: u16 = violations;

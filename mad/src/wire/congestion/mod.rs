@@ -1,8 +1,8 @@
 //! Congestion control: its datagrams and attributes (IBA annex A10).
 //!
-//! Switches mark packets where they wait (FECN), adapters answer a mark with a notification (BECN)
-//! and then send more slowly. The settings for both are datagrams of a class of general services,
-//! which a CC_Key protects.
+//! Switches mark packets that wait in a queue (FECN); adapters answer a mark with a notification
+//! (BECN) and then send more slowly. The settings for both are datagrams of a class of general
+//! services, which a CC_Key protects.
 
 mod adapter;
 mod info;
@@ -31,7 +31,8 @@ pub const CLASS_VERSION: u8 = 2;
 /// The management data bytes of a datagram of congestion control.
 pub const CC_DATA_LEN: usize = 192;
 
-/// The AttrId of the attributes of this class: the numbers are the class's own (IBA A10.4.3).
+/// The attribute identifiers of this class, whose numbers the class defines for itself (IBA
+/// A10.4.3).
 pub mod attribute {
     use super::AttrId;
 
@@ -41,9 +42,9 @@ pub mod attribute {
     pub const CONGESTION_INFO: AttrId = AttrId(0x0011);
     /// The key of the agent.
     pub const CONGESTION_KEY_INFO: AttrId = AttrId(0x0012);
-    /// How a switch marks packets.
+    /// The attribute that says how a switch marks packets.
     pub const SWITCH_CONGESTION_SETTING: AttrId = AttrId(0x0014);
-    /// How an adapter slows down, by service level.
+    /// The attribute that says how an adapter slows down, for each service level.
     pub const CA_CONGESTION_SETTING: AttrId = AttrId(0x0016);
     /// The delays by which an adapter slows down.
     pub const CONGESTION_CONTROL_TABLE: AttrId = AttrId(0x0017);
@@ -65,7 +66,7 @@ pub trait CcAttribute:
         value
     }
 
-    /// The management data with the attribute, zeroes behind it.
+    /// The management data that begin with the attribute and end with zeroes.
     fn to_data(&self) -> [u8; CC_DATA_LEN] {
         let mut data = [0; CC_DATA_LEN];
         data[..size_of::<Self>()].copy_from_slice(self.as_bytes());
@@ -73,7 +74,7 @@ pub trait CcAttribute:
     }
 }
 
-/// Makes a zerocopy structure a [`CcAttribute`] with a `Default` of zeroes.
+/// Implements [`CcAttribute`] for a zerocopy structure, with a `Default` of zeroes.
 macro_rules! cc_attribute {
     ($view:ident, $id:ident) => {
         impl $crate::wire::congestion::CcAttribute for $view {

@@ -11,20 +11,20 @@ use crate::wire::codes::bit_mask;
 bit_mask! {
     /// Control_Map of SwitchCongestionSetting: the fields that a Set changes.
     SwitchControlMap(u32) {
-        /// Victim_Mask.
+        /// A Set changes Victim_Mask.
         VICTIM_MASK = 0x01 "victim mask",
-        /// Credit_Mask.
+        /// A Set changes Credit_Mask.
         CREDIT_MASK = 0x02 "credit mask",
-        /// Threshold and Packet_Size.
+        /// A Set changes Threshold and Packet_Size.
         THRESHOLD = 0x04 "threshold and packet size",
-        /// CS_Threshold and CS_ReturnDelay.
+        /// A Set changes CS_Threshold and CS_ReturnDelay.
         CREDIT_STARVATION = 0x08 "credit starvation",
-        /// Marking_Rate.
+        /// A Set changes Marking_Rate.
         MARKING_RATE = 0x10 "marking rate",
     }
 }
 
-/// Ports of a switch: port 0 is the lowest bit of the last byte.
+/// A mask of the ports of a switch: port 0 is the lowest bit of the last byte.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]
@@ -32,7 +32,7 @@ bit_mask! {
 pub struct PortMask(pub [u8; PortMask::LEN]);
 
 impl PortMask {
-    /// Its length in bytes.
+    /// The length of the mask in bytes.
     pub const LEN: usize = 32;
 
     /// The byte and the bit of a port.
@@ -46,7 +46,7 @@ impl PortMask {
         self.0[byte] & bit != 0
     }
 
-    /// The mask with `port`.
+    /// The mask with `port` added.
     pub const fn with(mut self, port: PortNum) -> PortMask {
         let (byte, bit) = Self::place(port);
         self.0[byte] |= bit;
@@ -97,7 +97,7 @@ pub struct SwitchCongestionSetting {
     threshold: u8,
     packet_size: u8,
     cs_threshold: U16,
-    /// How late a starved port returns credits.
+    /// The delay with which a starved port returns credits.
     pub cs_return_delay: CongestionControlTableEntry,
     marking_rate: U16,
 }
@@ -107,11 +107,11 @@ cc_attribute!(SwitchCongestionSetting, SWITCH_CONGESTION_SETTING);
 bits! { SwitchCongestionSetting {
     /// The fields that a Set changes.
     control_map, set_control_map: SwitchControlMap = control_map;
-    /// How readily a port marks packets, 0 (never) to 15 (most readily).
+    /// The willingness of a port to mark packets, 0 (never) to 15 (most often).
     threshold, set_threshold: u8 = threshold[7, 4];
     /// The size below which a packet is not marked, in credits of 64 bytes.
     packet_size, set_packet_size: u8 = packet_size;
-    /// How readily a port applies credit starvation, 0 (never) to 15 (most readily).
+    /// The willingness of a port to apply credit starvation, 0 (never) to 15 (most often).
     cs_threshold, set_cs_threshold: u8 = cs_threshold[15, 12];
     /// The mean number of packets between two marks.
     marking_rate, set_marking_rate: u16 = marking_rate;

@@ -1,4 +1,4 @@
-//! The fields of the attributes; offsets from the start of the 64 data bytes.
+//! The fields of the attributes, at offsets from the start of the 64 data bytes.
 
 use super::{FieldSpec, bytes, dec, hex, named, text};
 use crate::wire::attr::{
@@ -8,7 +8,7 @@ use crate::wire::attr::{
     SpecialPortType, UnhealthyReason, VlCap,
 };
 
-/// IBA 13.4.8.2.
+/// The fields of Notice (IBA 13.4.8.2).
 pub(super) const NOTICE: &[FieldSpec] = &[
     dec("IsGeneric", 0, 1),
     named::<NoticeType>("Type", 1, 7),
@@ -20,10 +20,10 @@ pub(super) const NOTICE: &[FieldSpec] = &[
     bytes("DataDetails", 80, 432),
 ];
 
-/// IBA 14.2.5.2.
+/// The fields of NodeDescription (IBA 14.2.5.2).
 pub(super) const NODE_DESCRIPTION: &[FieldSpec] = &[text("NodeString", 0, 512)];
 
-/// IBA 14.2.5.3.
+/// The fields of NodeInfo (IBA 14.2.5.3).
 pub(super) const NODE_INFO: &[FieldSpec] = &[
     dec("BaseVersion", 0, 8),
     dec("ClassVersion", 8, 8),
@@ -39,7 +39,7 @@ pub(super) const NODE_INFO: &[FieldSpec] = &[
     hex("VendorID", 296, 24),
 ];
 
-/// IBA 14.2.5.4.
+/// The fields of SwitchInfo (IBA 14.2.5.4).
 pub(super) const SWITCH_INFO: &[FieldSpec] = &[
     dec("LinearFDBCap", 0, 16),
     dec("RandomFDBCap", 16, 16),
@@ -61,10 +61,10 @@ pub(super) const SWITCH_INFO: &[FieldSpec] = &[
     hex("MulticastFDBTop", 144, 16),
 ];
 
-/// IBA 14.2.5.5.
+/// The fields of GUIDInfo (IBA 14.2.5.5).
 pub(super) const GUID_INFO: &[FieldSpec] = &[hex("GUID", 0, 64).times(8, 64)];
 
-/// IBA 14.2.5.6.
+/// The fields of PortInfo (IBA 14.2.5.6).
 pub(super) const PORT_INFO: &[FieldSpec] = &[
     hex("M_Key", 0, 64),
     hex("GidPrefix", 64, 64),
@@ -122,25 +122,25 @@ pub(super) const PORT_INFO: &[FieldSpec] = &[
     named::<LinkSpeedExt>("LinkSpeedExtEnabled", 507, 5),
 ];
 
-/// IBA 14.2.5.7.
+/// The fields of P_KeyTable (IBA 14.2.5.7).
 pub(super) const P_KEY_TABLE: &[FieldSpec] = &[hex("P_Key", 0, 16).times(32, 16)];
 
-/// IBA 14.2.5.8.
+/// The fields of SLtoVLMappingTable (IBA 14.2.5.8).
 pub(super) const SL_TO_VL_MAPPING: &[FieldSpec] = &[dec("SLtoVL", 0, 4).times(16, 4)];
 
-/// IBA 14.2.5.9.
+/// The fields of VLArbitrationTable (IBA 14.2.5.9).
 pub(super) const VL_ARBITRATION: &[FieldSpec] = &[
     dec("VL", 4, 4).times(32, 16),
     dec("Weight", 8, 8).times(32, 16),
 ];
 
-/// IBA 14.2.5.10.
+/// The fields of LinearForwardingTable (IBA 14.2.5.10).
 pub(super) const LINEAR_FORWARDING_TABLE: &[FieldSpec] = &[dec("Port", 0, 8).times(64, 8)];
 
-/// IBA 14.2.5.12.
+/// The fields of MulticastForwardingTable (IBA 14.2.5.12).
 pub(super) const MULTICAST_FORWARDING_TABLE: &[FieldSpec] = &[hex("PortMask", 0, 16).times(32, 16)];
 
-/// IBA 14.2.5.13.
+/// The fields of SMInfo (IBA 14.2.5.13).
 pub(super) const SM_INFO: &[FieldSpec] = &[
     hex("GUID", 0, 64),
     hex("SM_Key", 64, 64),
@@ -149,7 +149,7 @@ pub(super) const SM_INFO: &[FieldSpec] = &[
     named::<SmState>("SMState", 164, 4),
 ];
 
-/// NVIDIA, attribute 0xFF20; its switches alone.
+/// The fields of ARInfo, attribute 0xFF20 of NVIDIA switches.
 pub(super) const AR_INFO: &[FieldSpec] = &[
     dec("DynCapCalcSup", 1, 1),
     dec("ByTransportCap", 2, 1),
@@ -175,10 +175,11 @@ pub(super) const AR_INFO: &[FieldSpec] = &[
     dec("pFRNEnabled", 179, 1),
 ];
 
-/// NVIDIA, attribute 0xFF21. The order of bits in a mask is not public.
+/// The fields of ARGroupTable, attribute 0xFF21 of NVIDIA switches. The order of bits in a mask is
+/// not public.
 pub(super) const AR_GROUP_TABLE: &[FieldSpec] = &[hex("PortMask", 0, 64).times(8, 64)];
 
-/// NVIDIA, attribute 0xFF23.
+/// The fields of the adaptive linear forwarding table, attribute 0xFF23 of NVIDIA switches.
 pub(super) const AR_LINEAR_FORWARDING_TABLE: &[FieldSpec] = &[
     named::<ArLidState>("State", 0, 2).times(16, 32),
     dec("Table", 4, 4).times(16, 32),
@@ -186,7 +187,7 @@ pub(super) const AR_LINEAR_FORWARDING_TABLE: &[FieldSpec] = &[
     dec("Group", 16, 16).times(16, 32),
 ];
 
-/// Up to HDR as OpenSM has it, NDR as libibmad.
+/// The fields of PortInfoExtended: up to HDR as in OpenSM, and those of NDR as in libibmad.
 pub(super) const PORT_INFO_EXTENDED: &[FieldSpec] = &[
     named::<PortInfoExtendedCapabilities>("CapMask", 0, 32),
     dec("FECModeActive", 32, 16),
@@ -200,14 +201,14 @@ pub(super) const PORT_INFO_EXTENDED: &[FieldSpec] = &[
     hex("NDRFECModeEnabled", 160, 16),
 ];
 
-/// IBA 14.2.5.20.
+/// The fields of SwitchPortStateTable (IBA 14.2.5.20).
 pub(super) const SWITCH_PORT_STATE_TABLE: &[FieldSpec] =
     &[named::<PortState>("PortState", 0, 4).times(128, 4)];
 
-/// NVIDIA, attribute 0xFF17 with modifier 4.
+/// The fields of GeneralInfo with modifier 4, attribute 0xFF17 of NVIDIA.
 pub(super) const GENERAL_INFO: &[FieldSpec] = &[hex("CapabilityWord", 0, 32).times(4, 32)];
 
-/// NVIDIA, attribute 0xFF90.
+/// The fields of ExtendedPortInfo, attribute 0xFF90 of NVIDIA.
 pub(super) const EXTENDED_PORT_INFO: &[FieldSpec] = &[
     dec("AME", 0, 1),
     dec("SHArPANEnable", 1, 1),
@@ -233,7 +234,7 @@ pub(super) const EXTENDED_PORT_INFO: &[FieldSpec] = &[
     hex("OOOSLMask", 432, 16),
 ];
 
-/// NVIDIA, attribute 0xFF91.
+/// The fields of ExtendedNodeInfo, attribute 0xFF91 of NVIDIA.
 pub(super) const EXTENDED_NODE_INFO: &[FieldSpec] = &[
     hex("SL2VLAct", 16, 8),
     hex("SL2VLCap", 24, 8),
@@ -245,7 +246,7 @@ pub(super) const EXTENDED_NODE_INFO: &[FieldSpec] = &[
     dec("ASICMaxPlanes", 152, 8),
 ];
 
-/// NVIDIA, attribute 0xFF92.
+/// The fields of ExtendedSwitchInfo, attribute 0xFF92 of NVIDIA.
 pub(super) const EXTENDED_SWITCH_INFO: &[FieldSpec] = &[
     dec("ISSUApprove", 26, 1),
     dec("ISSURequest", 27, 1),
@@ -253,7 +254,7 @@ pub(super) const EXTENDED_SWITCH_INFO: &[FieldSpec] = &[
     dec("TurboPathEnable", 29, 3),
 ];
 
-/// NVIDIA, attribute 0xFFB0.
+/// The fields of VirtualizationInfo, attribute 0xFFB0 of NVIDIA.
 pub(super) const VIRTUALIZATION_INFO: &[FieldSpec] = &[
     dec("VPortCap", 0, 16),
     dec("VPortIndexTop", 16, 16),
@@ -264,7 +265,7 @@ pub(super) const VIRTUALIZATION_INFO: &[FieldSpec] = &[
     hex("Capability", 56, 8),
 ];
 
-/// NVIDIA, attribute 0xFFB1.
+/// The fields of VPortInfo, attribute 0xFFB1 of NVIDIA.
 pub(super) const VPORT_INFO: &[FieldSpec] = &[
     named::<PortState>("VPortState", 0, 4),
     dec("ClientReregister", 4, 1),
@@ -279,7 +280,7 @@ pub(super) const VPORT_INFO: &[FieldSpec] = &[
     hex("VPortProfile", 160, 64),
 ];
 
-/// NVIDIA, attribute 0xFFB2.
+/// The fields of VNodeInfo, attribute 0xFFB2 of NVIDIA.
 pub(super) const VNODE_INFO: &[FieldSpec] = &[
     dec("PartitionCap", 0, 16),
     dec("LocalPortNum", 16, 8),
@@ -287,11 +288,11 @@ pub(super) const VNODE_INFO: &[FieldSpec] = &[
     hex("VNodeGUID", 32, 64),
 ];
 
-/// NVIDIA, attribute 0xFFB3.
+/// The fields of VPortState, attribute 0xFFB3 of NVIDIA.
 pub(super) const VPORT_STATE: &[FieldSpec] =
     &[named::<PortState>("VPortState", 0, 4).times(128, 4)];
 
-/// NVIDIA, attribute 0xFF82.
+/// The fields of QoSConfigSL, attribute 0xFF82 of NVIDIA.
 pub(super) const QOS_CONFIG_SL: &[FieldSpec] = &[
     dec("BandwidthShare", 0, 12).times(16, 32),
     dec("RateLimit", 12, 20).times(16, 32),

@@ -1,19 +1,19 @@
-//! The fields of generic traps (IBA 14.2.5.1); offsets from the start of DataDetails.
+//! The fields of generic traps (IBA 14.2.5.1), at offsets from the start of DataDetails.
 
 use super::{FieldSpec, bytes, dec, gid, hex, named};
 use crate::wire::attr::{CapabilityMask, CapabilityMask2, LocalChanges};
 use crate::wire::header::{AttrId, Method};
 
-/// Traps 64 to 67.
+/// The fields of traps 64 to 67.
 pub(super) const GID_CHANGE: &[FieldSpec] = &[gid("GIDADDR", 48)];
 
-/// Trap 128.
+/// The fields of trap 128.
 pub(super) const LINK_STATE_CHANGE: &[FieldSpec] = &[dec("LIDADDR", 0, 16)];
 
-/// Traps 129 to 131.
+/// The fields of traps 129 to 131.
 pub(super) const PORT_THRESHOLD: &[FieldSpec] = &[dec("LIDADDR", 16, 16), dec("PORTNO", 32, 8)];
 
-/// Trap 144.
+/// The fields of trap 144.
 pub(super) const LOCAL_CHANGE: &[FieldSpec] = &[
     dec("LIDADDR", 16, 16),
     dec("OtherLocalChanges", 47, 1),
@@ -22,11 +22,11 @@ pub(super) const LOCAL_CHANGE: &[FieldSpec] = &[
     named::<CapabilityMask2>("CAPABILITYMASK2", 96, 16),
 ];
 
-/// Trap 145.
+/// The fields of trap 145.
 pub(super) const SYSTEM_IMAGE_GUID_CHANGE: &[FieldSpec] =
     &[dec("LIDADDR", 16, 16), hex("SYSTEMIMAGEGUID", 48, 64)];
 
-/// Trap 256.
+/// The fields of trap 256.
 pub(super) const BAD_M_KEY: &[FieldSpec] = &[
     dec("LIDADDR", 16, 16),
     dec("DRSLID", 32, 16),
@@ -40,7 +40,7 @@ pub(super) const BAD_M_KEY: &[FieldSpec] = &[
     bytes("DRNoticeReturnPath", 192, 240),
 ];
 
-/// Traps 257 and 258.
+/// The fields of traps 257 and 258.
 pub(super) const BAD_KEYS: &[FieldSpec] = &[
     dec("LIDADDR1", 16, 16),
     dec("LIDADDR2", 32, 16),
@@ -52,7 +52,7 @@ pub(super) const BAD_KEYS: &[FieldSpec] = &[
     gid("GIDADDR2", 272),
 ];
 
-/// Trap 259.
+/// The fields of trap 259.
 pub(super) const BAD_P_KEY_AT_SWITCH: &[FieldSpec] = &[
     hex("DataValid", 0, 16),
     dec("LIDADDR1", 16, 16),
@@ -67,11 +67,11 @@ pub(super) const BAD_P_KEY_AT_SWITCH: &[FieldSpec] = &[
     dec("PORTNO", 400, 8),
 ];
 
-/// Trap 1146 of NVIDIA.
+/// The fields of trap 1146 of NVIDIA.
 pub(super) const VPORT_STATE_CHANGE: &[FieldSpec] =
     &[dec("LIDADDR", 16, 16), dec("TrapNumber", 416, 16)];
 
-/// Trap 1144 of NVIDIA.
+/// The fields of trap 1144 of NVIDIA.
 pub(super) const VPORT_LOCAL_CHANGE: &[FieldSpec] = &[
     dec("LIDADDR", 16, 16),
     dec("OtherLocalChanges", 47, 1),

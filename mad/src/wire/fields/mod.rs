@@ -21,15 +21,16 @@ use crate::ids::Gid;
 /// A field, or a row of equal ones.
 #[derive(Clone, Copy)]
 pub struct FieldSpec {
-    /// The specification's name.
+    /// The name in the specification.
     pub name: &'static str,
     /// The first bit; 0 is the most significant bit of byte 0.
     pub offset: u16,
-    /// The number of bits: up to 64, 128 for a GID, or whole bytes for text and paths.
+    /// The number of bits of the field: up to 64, 128 for a GID, or whole bytes for text and paths.
     pub width: u16,
-    /// How many such fields there are; 1 for most.
+    /// The number of fields of this kind in a row; 1 for most.
     pub count: u16,
-    /// The distance between them in bits; equals the width where they lie side by side.
+    /// The distance between the starts of two of them in bits; it equals the width if they are
+    /// adjacent.
     pub stride: u16,
     show: Show,
 }
@@ -172,8 +173,8 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-/// The fields of an attribute in the 64 data bytes of an SMP, in wire order; `None` for an unknown
-/// one.
+/// The fields of an attribute in the 64 data bytes of an SMP, in wire order; `None` if the
+/// attribute is unknown.
 pub const fn of_attribute(attribute: AttrId) -> Option<&'static [FieldSpec]> {
     match attribute {
         AttrId::NOTICE => Some(attributes::NOTICE),
@@ -209,7 +210,7 @@ pub const fn of_attribute(attribute: AttrId) -> Option<&'static [FieldSpec]> {
     }
 }
 
-/// The layout of a record or of another attribute of the SA; `None` for an unknown one.
+/// The layout of a record or of another attribute of the SA; `None` if it is unknown.
 pub fn of_record(attribute: AttrId) -> Option<&'static RecordLayout> {
     match attribute.0 {
         0x0001 => Some(&records::CLASS_PORT_INFO),
@@ -236,8 +237,8 @@ pub fn of_record(attribute: AttrId) -> Option<&'static RecordLayout> {
     }
 }
 
-/// The fields of a trap of NVIDIA in the 54 bytes DataDetails of a Notice, in wire order; `None`
-/// for an unknown one.
+/// The fields of a trap of NVIDIA in the 54 bytes DataDetails of a Notice, in wire order; `None` if
+/// the trap is unknown.
 pub const fn of_nvidia_trap(trap: u16) -> Option<&'static [FieldSpec]> {
     match trap {
         VPORT_LOCAL_CHANGE => Some(details::VPORT_LOCAL_CHANGE),
@@ -246,8 +247,8 @@ pub const fn of_nvidia_trap(trap: u16) -> Option<&'static [FieldSpec]> {
     }
 }
 
-/// The fields of a generic trap in the 54 bytes DataDetails of a Notice, in wire order; `None` for
-/// an unknown one.
+/// The fields of a generic trap in the 54 bytes DataDetails of a Notice, in wire order; `None` if
+/// the trap is unknown.
 pub const fn of_trap(trap: Trap) -> Option<&'static [FieldSpec]> {
     match trap.0 {
         64..=67 => Some(details::GID_CHANGE),

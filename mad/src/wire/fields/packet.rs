@@ -1,4 +1,4 @@
-//! The fields around an attribute; offsets from the start of the datagram.
+//! The fields around an attribute, at offsets from the start of the datagram.
 
 use super::{FieldSpec, bytes, dec, hex, named};
 use crate::wire::header::{AttrId, Class, Method, Status};

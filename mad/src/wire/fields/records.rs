@@ -1,18 +1,17 @@
-//! The fields of the records of the SA (IBA 15.2.5); offsets from the start of the
-//! record.
+//! The fields of the records of the SA (IBA 15.2.5), at offsets from the start of the record.
 
 use super::attributes as attr;
 use super::{FieldSpec, bytes, dec, gid, hex, named, text};
 use crate::wire::attr::{Mtu, NodeType, ProducerType};
 use crate::wire::sa::{JoinState, Rate, SaCapabilityMask, SaCapabilityMask2, Selector};
 
-/// A record: its own fields, and its embedded attributes of subnet management.
+/// The layout of a record: its own fields, and its embedded attributes of subnet management.
 pub struct RecordLayout {
-    /// The specification's name.
+    /// The name in the specification.
     pub name: &'static str,
     /// The fields that belong to the record itself, or all of them.
     pub fields: &'static [FieldSpec],
-    /// Embedded attributes: the bit at which each begins, and its fields.
+    /// The embedded attributes: the bit offset at which each begins, and its fields.
     pub embedded: &'static [(u16, &'static [FieldSpec])],
 }
 

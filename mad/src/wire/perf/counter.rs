@@ -6,13 +6,14 @@ use std::ops::{Index, IndexMut};
 pub(super) struct Place {
     /// The first bit; 0 is the most significant bit of byte 0.
     pub(super) offset: usize,
-    /// The number of bits.
+    /// The width of the counter in bits.
     pub(super) width: usize,
-    /// Its bit of CounterSelect, which a Set resets it by; from 16 on of CounterSelect2.
+    /// The bit by which a Set resets the counter: of CounterSelect, or of CounterSelect2 from 16
+    /// on.
     pub(super) select: u32,
 }
 
-/// A counter of [`PortCounters`](super::PortCounters).
+/// The place of a counter in [`PortCounters`](super::PortCounters).
 const fn narrow(offset: usize, width: usize, select: u32) -> Option<Place> {
     Some(Place {
         offset,
@@ -21,8 +22,8 @@ const fn narrow(offset: usize, width: usize, select: u32) -> Option<Place> {
     })
 }
 
-/// A counter of [`PortCountersExtended`](super::PortCountersExtended), by its place in the row of
-/// 64-bit counters. Those from 8 on have a bit of CounterSelect2.
+/// The place of a counter of [`PortCountersExtended`](super::PortCountersExtended), by its index in
+/// the row of 64-bit counters. The counters from 8 on have a bit of CounterSelect2.
 const fn wide(index: usize) -> Place {
     let select = if index < 8 { index } else { index + 8 };
     Place {
@@ -45,15 +46,15 @@ macro_rules! counters {
             /// Every counter.
             pub const ALL: [Counter; [$($text),*].len()] = [$(Counter::$name),*];
 
-            /// The specification's name.
+            /// The name in the specification.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Counter::$name => $text,)*
                 }
             }
 
-            /// The highest value in [`PortCounters`](super::PortCounters), where the counter stays;
-            /// `None` if that attribute does not have it.
+            /// The highest value of the counter in [`PortCounters`](super::PortCounters), at which
+            /// it stays; `None` if that attribute does not have the counter.
             pub const fn narrow_max(self) -> Option<u64> {
                 match self.narrow() {
                     Some(place) => Some((1 << place.width) - 1),
@@ -77,49 +78,49 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Minor link errors on one or more lanes.
+    /// The number of minor link errors on one or more lanes.
     SymbolError = "SymbolErrorCounter", narrow(32, 16, 0), wide(8);
-    /// Recoveries of the link from an error that training mended.
+    /// The number of times that the link recovered from an error by training.
     LinkErrorRecovery = "LinkErrorRecoveryCounter", narrow(48, 8, 1), wide(9);
-    /// Failures of such recoveries: the link went down.
+    /// The number of times that such a recovery failed and the link went down.
     LinkDowned = "LinkDownedCounter", narrow(56, 8, 2), wide(10);
-    /// Packets received with an error.
+    /// The number of packets received with an error.
     RcvErrors = "PortRcvErrors", narrow(64, 16, 3), wide(11);
-    /// Packets received that another port had marked as bad.
+    /// The number of packets received that another port had marked as bad.
     RcvRemotePhysicalErrors = "PortRcvRemotePhysicalErrors", narrow(80, 16, 4), wide(12);
-    /// Packets received that the switch could not relay.
+    /// The number of packets received that the switch could not relay.
     RcvSwitchRelayErrors = "PortRcvSwitchRelayErrors", narrow(96, 16, 5), wide(13);
-    /// Packets dropped instead of being sent.
+    /// The number of packets dropped instead of being sent.
     XmitDiscards = "PortXmitDiscards", narrow(112, 16, 6), wide(14);
-    /// Packets not sent because of their partition or kind.
+    /// The number of packets not sent because of their partition or kind.
     XmitConstraintErrors = "PortXmitConstraintErrors", narrow(128, 8, 7), wide(15);
-    /// Packets dropped at reception because of their partition or kind.
+    /// The number of packets dropped at reception because of their partition or kind.
     RcvConstraintErrors = "PortRcvConstraintErrors", narrow(136, 8, 8), wide(16);
-    /// Times that local link errors passed their threshold.
+    /// The number of times that local link errors passed their threshold.
     LocalLinkIntegrityErrors = "LocalLinkIntegrityErrors", narrow(152, 4, 9), wide(17);
-    /// Times that receive buffers overran for longer than their threshold.
+    /// The number of times that receive buffers overran for longer than their threshold.
     ExcessiveBufferOverrunErrors = "ExcessiveBufferOverrunErrors", narrow(156, 4, 10), wide(18);
-    /// Packets to QP 1 dropped for lack of room.
+    /// The number of packets to QP 1 that were dropped for lack of room.
     Qp1Dropped = "QP1Dropped", narrow(160, 16, 17), wide(21);
-    /// SMPs dropped for lack of room.
+    /// The number of SMPs that were dropped for lack of room.
     Vl15Dropped = "VL15Dropped", narrow(176, 16, 11), wide(19);
-    /// Data sent, in units of 4 bytes.
+    /// The amount of data sent, in units of 4 bytes.
     XmitData = "PortXmitData", narrow(192, 32, 12), wide(0);
-    /// Data received, in units of 4 bytes.
+    /// The amount of data received, in units of 4 bytes.
     RcvData = "PortRcvData", narrow(224, 32, 13), wide(1);
-    /// Packets sent.
+    /// The number of packets sent.
     XmitPkts = "PortXmitPkts", narrow(256, 32, 14), wide(2);
-    /// Packets received.
+    /// The number of packets received.
     RcvPkts = "PortRcvPkts", narrow(288, 32, 15), wide(3);
-    /// Ticks during which data waited without being sent.
+    /// The number of ticks during which data waited to be sent.
     XmitWait = "PortXmitWait", narrow(320, 32, 16), wide(20);
-    /// Unicast packets sent.
+    /// The number of unicast packets sent.
     UnicastXmitPkts = "PortUnicastXmitPkts", None, wide(4);
-    /// Unicast packets received.
+    /// The number of unicast packets received.
     UnicastRcvPkts = "PortUnicastRcvPkts", None, wide(5);
-    /// Multicast packets sent.
+    /// The number of multicast packets sent.
     MulticastXmitPkts = "PortMulticastXmitPkts", None, wide(6);
-    /// Multicast packets received.
+    /// The number of multicast packets received.
     MulticastRcvPkts = "PortMulticastRcvPkts", None, wide(7);
 }
 
@@ -129,7 +130,7 @@ impl fmt::Display for Counter {
     }
 }
 
-/// A value for each counter; they wrap at 64 bits.
+/// A value for each counter; values wrap at 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CounterSet([u64; Counter::ALL.len()]);
 
@@ -148,7 +149,7 @@ impl IndexMut<Counter> for CounterSet {
 }
 
 impl CounterSet {
-    /// Adds to a counter.
+    /// Adds a number to a counter.
     pub fn add(&mut self, counter: Counter, count: u64) {
         self[counter] = self[counter].wrapping_add(count);
     }

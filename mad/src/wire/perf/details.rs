@@ -36,17 +36,17 @@ bits! { PortRcvErrorDetails {
     port_select, set_port_select: u8 = port_select;
     /// The counters that a Set resets.
     counter_select, set_counter_select: u16 = counter_select;
-    /// Packets with damage from the link: CRCs, lengths, end delimiters.
+    /// The number of packets with damage from the link: CRCs, lengths, end delimiters.
     local_physical, set_local_physical: u16 = local_physical;
-    /// Packets with fields that contradict each other.
+    /// The number of packets with fields that contradict each other.
     malformed_packet, set_malformed_packet: u16 = malformed_packet;
-    /// Packets without room in the receive buffer.
+    /// The number of packets without room in the receive buffer.
     buffer_overrun, set_buffer_overrun: u16 = buffer_overrun;
-    /// Packets to a DLID that the switch has no port for.
+    /// The number of packets to a DLID for which the switch has no port.
     dlid_mapping, set_dlid_mapping: u16 = dlid_mapping;
-    /// Packets whose service level has no lane at the exit.
+    /// The number of packets whose service level has no VL at the exit port.
     vl_mapping, set_vl_mapping: u16 = vl_mapping;
-    /// Packets whose exit would be their entry.
+    /// The number of packets whose exit port would be the port by which they entered.
     looping, set_looping: u16 = looping;
 } }
 
@@ -78,17 +78,17 @@ bits! { PortXmitDiscardDetails {
     port_select, set_port_select: u8 = port_select;
     /// The counters that a Set resets.
     counter_select, set_counter_select: u16 = counter_select;
-    /// Packets to a port that is not Active.
+    /// The number of packets to a port that is not Active.
     inactive, set_inactive: u16 = inactive;
-    /// Packets longer than NeighborMTU.
+    /// The number of packets longer than NeighborMTU.
     neighbor_mtu, set_neighbor_mtu: u16 = neighbor_mtu;
-    /// Packets that were in the switch for longer than SwitchInfo.LifeTimeValue.
+    /// The number of packets that were in the switch for longer than SwitchInfo.LifeTimeValue.
     lifetime, set_lifetime: u16 = lifetime;
-    /// Packets at the head of their queue for longer than PortInfo.HOQLife.
+    /// The number of packets that were at the head of their queue for longer than PortInfo.HOQLife.
     hoq_lifetime, set_hoq_lifetime: u16 = hoq_lifetime;
 } }
 
-/// Gives a view its bytes and its zeroes.
+/// Implements the conversions of a view from and to bytes, and its zeroes.
 macro_rules! details {
     ($($view:ident),*) => {$(
         const _: () = assert!(size_of::<$view>() == PERF_DATA_LEN);
@@ -128,7 +128,8 @@ details!(
 mod tests {
     use super::*;
 
-    /// The places are those of `libibmad/fields.c` in rdma-core, in bits from the first byte.
+    /// The expected places are those of `libibmad/fields.c` in rdma-core, in bits from the first
+    /// byte.
     #[test]
     fn counters_of_extended_speeds_have_the_places_of_libibmad() {
         let mut counters = PortExtendedSpeedsCounters::default();

@@ -1,7 +1,8 @@
 //! Performance management: its datagrams, and the counters of a port (IBA 16.1).
 //!
 //! A request names the port in PortSelect of its attribute, not in the attribute modifier. The
-//! counters are a table, [`Counter::ALL`], so that agents and readers treat all of them alike.
+//! counters are a table, [`Counter::ALL`], so that agents and readers handle all of them in one
+//! loop.
 
 mod capability;
 mod counter;
@@ -29,11 +30,11 @@ pub const CLASS_VERSION: u8 = 1;
 /// The data bytes of a datagram of performance management.
 pub const PERF_DATA_LEN: usize = 192;
 
-/// PortSelect for all ports of a switch together, where
+/// The PortSelect that means all ports of a switch together, if
 /// [`PerfCapabilityMask::ALL_PORT_SELECT`] is set (IBA 16.1.3.5).
 pub const ALL_PORTS: u8 = 0xFF;
 
-/// The AttrId of the attributes of this class: the numbers are the class's own.
+/// The attribute identifiers of this class, whose numbers the class defines for itself.
 pub mod attribute {
     use super::AttrId;
 
@@ -45,9 +46,10 @@ pub mod attribute {
     pub const PORT_RCV_ERROR_DETAILS: AttrId = AttrId(0x0015);
     /// The causes of PortXmitDiscards.
     pub const PORT_XMIT_DISCARD_DETAILS: AttrId = AttrId(0x0016);
-    /// Counters of 64 bits.
+    /// The counters of a port with 64 bits each.
     pub const PORT_COUNTERS_EXTENDED: AttrId = AttrId(0x001D);
-    /// The blocks and symbols that forward error correction mended, and those that it did not.
+    /// The blocks and symbols that forward error correction corrected, and those that it could not
+    /// correct.
     pub const PORT_EXTENDED_SPEEDS_COUNTERS: AttrId = AttrId(0x001F);
 }
 

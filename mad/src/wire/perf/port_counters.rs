@@ -47,20 +47,20 @@ pub struct PortCountersExtended {
 }
 
 bits! { PortCounters {
-    /// The port, as [`PortCounterAttribute::port_select`].
+    /// The PortSelect of the port, see [`PortCounterAttribute::port_select`].
     port_select, set_port_select: u8 = port_select;
-    /// The counters that a Set resets: the first 16.
+    /// The mask of the counters that a Set resets, of the first 16 counters.
     counter_select, set_counter_select: u16 = counter_select;
-    /// The counters that a Set resets: bit 0 PortXmitWait, bit 1 QP1Dropped.
+    /// The mask of the counters that a Set resets: bit 0 for PortXmitWait, bit 1 for QP1Dropped.
     counter_select2, set_counter_select2: u8 = counter_select2;
 } }
 
 bits! { PortCountersExtended {
-    /// The port, as [`PortCounterAttribute::port_select`].
+    /// The PortSelect of the port, see [`PortCounterAttribute::port_select`].
     port_select, set_port_select: u8 = port_select;
-    /// The counters that a Set resets: the first eight.
+    /// The mask of the counters that a Set resets, of the first eight counters.
     counter_select, set_counter_select: u16 = counter_select;
-    /// The counters that a Set resets: the others.
+    /// The mask of the counters that a Set resets and [`Self::counter_select`] has no bit for.
     counter_select2, set_counter_select2: u32 = counter_select2;
 } }
 
@@ -78,18 +78,18 @@ pub trait PortCounterAttribute: Copy + Default {
     /// The port, 0 to 254; [`ALL_PORTS`](super::ALL_PORTS) for all of them.
     fn port_select(&self) -> u8;
 
-    /// The value of a counter; `None` if the attribute does not have it.
+    /// The value of a counter; `None` if the attribute does not have the counter.
     fn counter(&self, counter: Counter) -> Option<u64>;
 
-    /// Whether a Set of these data resets a counter.
+    /// Whether a Set of these data resets the counter.
     fn resets(&self, counter: Counter) -> bool;
 
-    /// Sets all counters that the attribute has. A value that a counter cannot hold becomes its
-    /// highest.
+    /// Sets all counters that the attribute has. A value that a counter cannot hold becomes the
+    /// counter's highest value.
     fn set_counters(&mut self, values: &CounterSet) -> &mut Self;
 }
 
-/// Makes a view a [`PortCounterAttribute`], with its counters at `place`.
+/// Implements [`PortCounterAttribute`] for a view whose counters are at `place`.
 macro_rules! port_counter_attribute {
     ($view:ident, $place:expr) => {
         const _: () = assert!(size_of::<$view>() == PERF_DATA_LEN);
@@ -160,7 +160,7 @@ port_counter_attribute!(PortCountersExtended, |counter: Counter| Some(
     counter.wide()
 ));
 
-/// The counter at a place: whole bytes, or half a byte.
+/// The value of the counter at a place, which is whole bytes or half a byte.
 fn read(data: &[u8; PERF_DATA_LEN], place: Place) -> u64 {
     let bits = place.offset..place.offset + place.width;
     bits.fold(0, |value, bit| {

@@ -4,8 +4,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::wire::bits::bits;
 
 /// PortExtendedSpeedsCounters (IBA 16.1.4.12) of a port whose link has Reed-Solomon forward error
-/// correction: errors that the correction mended, and those that it did not. Counters stay at their
-/// highest value.
+/// correction: errors that the correction corrected, and errors that it could not correct. Counters
+/// stay at their highest value.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -39,14 +39,15 @@ bits! { PortExtendedSpeedsCounters {
     port_select, set_port_select: u8 = port_select;
     /// The counters that a Set resets.
     counter_select, set_counter_select: u64 = counter_select;
-    /// Blocks whose header of two bits was damaged.
+    /// The number of blocks whose header of two bits was damaged.
     sync_header_errors, set_sync_header_errors: u16 = sync_header_errors;
-    /// Blocks of control of an unknown type.
+    /// The number of control blocks of an unknown type.
     unknown_blocks, set_unknown_blocks: u16 = unknown_blocks;
-    /// Blocks that the correction has mended.
+    /// The number of blocks that the correction has corrected.
     correctable_blocks, set_correctable_blocks: u32 = correctable_blocks;
-    /// Blocks with more errors than the correction mends: their packets are lost.
+    /// The number of blocks with more errors than the correction can correct: their packets are
+    /// lost.
     uncorrectable_blocks, set_uncorrectable_blocks: u32 = uncorrectable_blocks;
-    /// Symbols that the correction has mended.
+    /// The number of symbols that the correction has corrected.
     corrected_symbols, set_corrected_symbols: u32 = corrected_symbols;
 } }

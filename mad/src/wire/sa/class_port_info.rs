@@ -10,19 +10,19 @@ use crate::wire::codes::bit_mask;
 bit_mask! {
     /// CapabilityMask of ClassPortInfo in the SA (IBA 15.2.5.1).
     SaCapabilityMask(u16) {
-        /// Sends traps of its own.
+        /// The SA sends traps of its own.
         TRAP = 0x0001 "IsTrapSupported",
-        /// Answers Get and Set of Notice.
+        /// The SA answers Get and Set of Notice.
         NOTICE = 0x0002 "IsGetSetNoticeSupported",
-        /// Answers all optional records except those of the bits below.
+        /// The SA answers all optional records except those of the bits below.
         OPTIONAL_RECORDS = 0x0100 "IsSubnetOptionalRecordsSupported",
-        /// Manages multicast groups.
+        /// The SA manages multicast groups.
         UD_MULTICAST = 0x0200 "IsUDMulticastSupported",
-        /// Answers MultiPathRecord and TraceRecord.
+        /// The SA answers MultiPathRecord and TraceRecord.
         MULTI_PATH = 0x0400 "IsMultiPathSupported",
-        /// Reinitialises ports.
+        /// The SA reinitialises ports.
         REINIT = 0x0800 "IsReInitSupported",
-        /// Matches single bits of CapabilityMask in PortInfoRecord.
+        /// The SA matches single bits of CapabilityMask in PortInfoRecord.
         PORT_INFO_CAPABILITY_MASK_MATCH = 0x2000 "IsPortInfoCapabilityMaskMatchSupported",
     }
 }
@@ -30,29 +30,29 @@ bit_mask! {
 bit_mask! {
     /// CapabilityMask2 of ClassPortInfo in the SA (IBA 15.2.5.1); 27 bits.
     SaCapabilityMask2(u32) {
-        /// Knows QoS classes.
+        /// The SA knows QoS classes.
         QOS = 0x002 "IsQoSSupported",
-        /// Gives in paths the P_Key for the way back.
+        /// The SA states in paths the P_Key for packets in the opposite direction.
         REVERSE_PATH_P_KEY = 0x004 "IsReversePathPKeySupported",
-        /// Sets MulticastFDBTop.
+        /// The SA sets MulticastFDBTop.
         MULTICAST_FDB_TOP = 0x008 "IsMulticastFDBTopSupported",
-        /// Keeps HierarchyInfo.
+        /// The SA keeps HierarchyInfo.
         HIERARCHY = 0x010 "IsHierarchyInfoSupported",
-        /// Gives ports alias GUIDs.
+        /// The SA assigns alias GUIDs to ports.
         ALIAS_GUIDS = 0x020 "IsAliasGUIDsSupported",
-        /// Answers PortInfoRecord in full length.
+        /// The SA answers PortInfoRecord in full length.
         FULL_PORT_INFO_RECORD = 0x040 "IsFullPortInfoRecordSupported",
-        /// Knows extended link speeds.
+        /// The SA knows extended link speeds.
         EXTENDED_SPEEDS = 0x080 "IsExtendedSpeedsSupported",
-        /// Keeps multicast ServiceRecords.
+        /// The SA keeps multicast ServiceRecords.
         MULTICAST_SERVICE_RECORD = 0x100 "IsMulticastServiceRecordSupported",
-        /// Matches single bits of CapabilityMask2 in PortInfoRecord.
+        /// The SA matches single bits of CapabilityMask2 in PortInfoRecord.
         PORT_INFO_CAPABILITY_MASK2_MATCH = 0x400 "IsPortInfoCapMask2MatchSupported",
-        /// Knows send-only full members of multicast groups.
+        /// The SA knows send-only full members of multicast groups.
         SEND_ONLY_FULL_MEMBER = 0x1000 "IsSendOnlyFullMemberSupported",
-        /// Knows links of two lanes.
+        /// The SA knows links of two lanes.
         LINK_WIDTH_2X = 0x2000 "IsLinkWidth2xSupported",
-        /// Knows links at HDR.
+        /// The SA knows links at HDR.
         LINK_SPEED_HDR = 0x8000 "IsLinkSpeedHDRSupported",
     }
 }
@@ -103,48 +103,48 @@ bits! { ClassPortInfo {
     base_version, set_base_version: u8 = base_version;
     /// The class version that it knows.
     class_version, set_class_version: u8 = class_version;
-    /// Its capabilities.
+    /// The capabilities of the SA.
     capability_mask, set_capability_mask: SaCapabilityMask = capability_mask;
-    /// Its further capabilities.
+    /// Further capabilities of the SA.
     capability_mask2, set_capability_mask2: SaCapabilityMask2 = capability_mask2_and_resp_time[31, 5];
-    /// How long it takes to answer: 4.096 µs × 2^value.
+    /// The time that the SA needs to answer: 4.096 µs × 2^value.
     resp_time_value, set_resp_time_value: u8 = capability_mask2_and_resp_time[4, 0];
-    /// The redirection of requests: TClass.
+    /// The TClass of the redirection of requests.
     redirect_tc, set_redirect_tc: u8 = redirect_tc_sl_fl[31, 24];
-    /// The redirection of requests: service level.
+    /// The service level of the redirection of requests.
     redirect_sl, set_redirect_sl: u8 = redirect_tc_sl_fl[23, 20];
-    /// The redirection of requests: FlowLabel.
+    /// The FlowLabel of the redirection of requests.
     redirect_fl, set_redirect_fl: u32 = redirect_tc_sl_fl[19, 0];
-    /// The redirection of requests: LID.
+    /// The LID of the redirection of requests.
     redirect_lid, set_redirect_lid: Lid = redirect_lid;
-    /// The redirection of requests: P_Key.
+    /// The P_Key of the redirection of requests.
     redirect_p_key, set_redirect_p_key: PKey = redirect_p_key;
-    /// The redirection of requests: queue pair.
+    /// The queue pair of the redirection of requests.
     redirect_qp, set_redirect_qp: u32 = redirect_qp[23, 0];
-    /// The redirection of requests: Q_Key.
+    /// The Q_Key of the redirection of requests.
     redirect_q_key, set_redirect_q_key: u32 = redirect_q_key;
-    /// The destination of traps: TClass.
+    /// The TClass of the destination of traps.
     trap_tc, set_trap_tc: u8 = trap_tc_sl_fl[31, 24];
-    /// The destination of traps: service level.
+    /// The service level of the destination of traps.
     trap_sl, set_trap_sl: u8 = trap_tc_sl_fl[23, 20];
-    /// The destination of traps: FlowLabel.
+    /// The FlowLabel of the destination of traps.
     trap_fl, set_trap_fl: u32 = trap_tc_sl_fl[19, 0];
-    /// The destination of traps: LID.
+    /// The LID of the destination of traps.
     trap_lid, set_trap_lid: Lid = trap_lid;
-    /// The destination of traps: P_Key.
+    /// The P_Key of the destination of traps.
     trap_p_key, set_trap_p_key: PKey = trap_p_key;
-    /// The destination of traps: HopLimit.
+    /// The HopLimit of the destination of traps.
     trap_hl, set_trap_hl: u8 = trap_hl_qp[31, 24];
-    /// The destination of traps: queue pair.
+    /// The queue pair of the destination of traps.
     trap_qp, set_trap_qp: u32 = trap_hl_qp[23, 0];
-    /// The destination of traps: Q_Key.
+    /// The Q_Key of the destination of traps.
     trap_q_key, set_trap_q_key: u32 = trap_q_key;
 } }
 
 gids! { ClassPortInfo {
-    /// The redirection of requests: GID.
+    /// The GID of the redirection of requests.
     redirect_gid, set_redirect_gid = redirect_gid;
-    /// The destination of traps: GID.
+    /// The GID of the destination of traps.
     trap_gid, set_trap_gid = trap_gid;
 } }
 

@@ -3,13 +3,13 @@ use std::ops::{BitAnd, BitOr};
 
 use crate::wire::bits::newtype_fields;
 
-/// ComponentMask (IBA 15.2.1.4): the components of a record that count in a query. Bit n is the
-/// n-th component in the order of the record's layout, reserved ones included.
+/// ComponentMask (IBA 15.2.1.4): the components of a record that a query compares. Bit n is the
+/// n-th component in the order of the record's layout, reserved components included.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ComponentMask(pub u64);
 
 impl ComponentMask {
-    /// No component: everything matches.
+    /// The mask without components, which matches every record.
     pub const NONE: ComponentMask = ComponentMask(0);
 
     /// The mask of the components from number `first` to `last`.
@@ -37,7 +37,7 @@ impl ComponentMask {
         ComponentMask(self.0 & !other.0)
     }
 
-    /// Both masks together; `|` for constants.
+    /// The union of both masks, as `|` computes it, for constants.
     pub const fn with(self, other: ComponentMask) -> ComponentMask {
         ComponentMask(self.0 | other.0)
     }
@@ -73,21 +73,21 @@ impl fmt::Debug for ComponentMask {
     }
 }
 
-/// A component of a record: a bit of the mask, and its bits of the record.
+/// A component of a record: its bit of the mask, and its bits of the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Component {
-    /// The specification's name.
+    /// The name in the specification.
     pub name: &'static str,
     /// The bit of the mask.
     pub mask: ComponentMask,
     /// The first bit of the record; 0 is the most significant bit of byte 0.
     pub offset: u16,
-    /// The number of bits.
+    /// The width of the component in bits.
     pub width: u16,
 }
 
-/// The components of a record: `number CONSTANT = "Name" at offset, width;` in bits, without the
-/// reserved ones.
+/// Defines the components of a record: `number CONSTANT = "Name" at offset, width;` in bits,
+/// without the reserved components.
 macro_rules! components {
     ($record:ident { $($number:literal $constant:ident = $name:literal at $offset:literal, $width:literal;)* }) => {
         impl $record {

@@ -27,9 +27,9 @@ pub struct GuidInfoRecord {
 record!(GuidInfoRecord, 0x0030, "GUIDInfoRecord");
 
 bits! { GuidInfoRecord {
-    /// The LID of the end port; of a switch that of its port 0.
+    /// The LID of the end port; for a switch the LID of its port 0.
     lid, set_lid: Lid = lid;
-    /// The block: of GUIDs 8 × block and the 7 above.
+    /// The number of the block, which has the GUIDs 8 × block to 8 × block + 7.
     block_num, set_block_num: u8 = block;
 } }
 
@@ -50,13 +50,13 @@ impl GuidInfoRecord {
     /// The components of all eight GUIDs.
     pub const GUIDS: ComponentMask = ComponentMask::range(4, 11);
 
-    /// The component of the GUID at `index` of the block, 0 to 7; `None` beyond.
+    /// The component of the GUID at `index` in the block, 0 to 7; `None` from index 8 on.
     pub fn guid_component(index: usize) -> Option<ComponentMask> {
         let bit = 1u64.checked_shl(u32::try_from(index).ok()?)?;
         (index < GuidInfo::ENTRIES).then_some(ComponentMask(bit << 4))
     }
 
-    /// The block.
+    /// The GUIDInfo of the block.
     pub fn guid_info(&self) -> &GuidInfo {
         &self.guid_info
     }

@@ -12,7 +12,7 @@ use crate::wire::{MAD_LEN, MadBytes, bits};
 /// The class version of the SA (IBA 15.2.1).
 pub const CLASS_VERSION: u8 = 2;
 
-/// The bytes of a message before its data.
+/// The number of bytes of a message before its data.
 pub const SA_HEADER_LEN: usize = 56;
 
 /// The bytes of data in one datagram.
@@ -45,9 +45,9 @@ pub struct SaHeader {
 const _: () = assert!(size_of::<SaHeader>() == SA_HEADER_LEN);
 
 bits! { SaHeader {
-    /// The key of a trusted requester; 0 for others.
+    /// The key of a trusted requester; 0 for other requesters.
     sm_key, set_sm_key: u64 = sm_key;
-    /// In a table: the distance from one record to the next in units of 8 bytes.
+    /// In a table, the distance from one record to the next in units of 8 bytes.
     attribute_offset, set_attribute_offset: u16 = attribute_offset;
     /// The components of the record that count.
     component_mask, set_component_mask: ComponentMask = component_mask;
@@ -68,13 +68,15 @@ impl SaHeader {
         header
     }
 
-    /// The header of `message`, and the data behind it; `None` if it is too short for one.
+    /// The header of `message` and the data that follow it; `None` if the message is too short for
+    /// a header.
     #[inline]
     pub fn split(message: &[u8]) -> Option<(&SaHeader, &[u8])> {
         SaHeader::ref_from_prefix(message).ok()
     }
 
-    /// The header of `message`, mutable in place, and the data behind it.
+    /// The header of `message`, mutable in place, and the data that follow it; `None` if the
+    /// message is too short for a header.
     pub fn split_mut(message: &mut [u8]) -> Option<(&mut SaHeader, &mut [u8])> {
         SaHeader::mut_from_prefix(message).ok()
     }
@@ -104,9 +106,9 @@ impl SaHeader {
         &mut self.rmpp
     }
 
-    /// Whether the message is a request that gets an answer. A Send has none by its meaning,
-    /// TrapRepress is one, and the class has no traps (IBA 15.2.2), so that OpenSM answers none
-    /// either.
+    /// Whether the message is a request that gets an answer. A Send gets none by definition,
+    /// TrapRepress is itself an answer, and a Trap gets none because the class has no traps (IBA
+    /// 15.2.2), so that OpenSM answers none either.
     pub fn expects_answer(&self) -> bool {
         let silent = [Method::SEND, Method::TRAP, Method::TRAP_REPRESS];
         let method = self.mad.method();
@@ -114,10 +116,11 @@ impl SaHeader {
     }
 
     /// The header of the response to this request: the method's answer with `status`, and an empty
-    /// RMPP header. It leaves out the SM_Key, for requesters without the key may read the answer.
+    /// RMPP header. The SM_Key in it is zero, because requesters without the key may read the
+    /// answer.
     pub fn response(&self, status: Status) -> SaHeader {
         let method = self.mad.method();
-        // Not TrapRepress: it answers traps, and the SA receives none.
+        // TrapRepress is excluded: it answers traps, and the SA receives none.
         let answer = method
             .response()
             .filter(|answer| answer.is_response())

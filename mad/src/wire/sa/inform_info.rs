@@ -37,43 +37,45 @@ pub struct InformInfo {
 record!(InformInfo, 0x0003, "InformInfo");
 
 bits! { InformInfo {
-    /// The first LID whose notices to report; [`Self::LID_RANGE_ALL`] for all.
+    /// The first LID of the ports whose notices are reported; [`Self::LID_RANGE_ALL`] for all
+    /// ports.
     lid_range_begin, set_lid_range_begin: Lid = lid_range_begin;
     /// The last LID; 0 for just one.
     lid_range_end, set_lid_range_end: Lid = lid_range_end;
-    /// 1 for generic notices, 0 for those of a vendor.
+    /// 1 for generic notices, 0 for notices of a vendor.
     is_generic, set_is_generic: u8 = is_generic;
     /// 1 to subscribe, 0 to unsubscribe.
     subscribe, set_subscribe: u8 = subscribe;
     /// The type of notices, as in [`NoticeType`](crate::wire::attr::NoticeType); [`Self::ALL`] for
     /// all.
     notice_type, set_notice_type: u16 = notice_type;
-    /// In generic notices: the trap; [`Self::ALL`] for all.
+    /// In a subscription to generic notices, the trap; [`Self::ALL`] for all traps.
     trap_number, set_trap_number: Trap = trap_number;
-    /// In a vendor's notices: the device; [`Self::ALL`] for all.
+    /// In a subscription to notices of a vendor, the device; [`Self::ALL`] for all devices.
     device_id, set_device_id: u16 = trap_number;
     /// The destination queue pair of reports; 24 bits.
     qpn, set_qpn: u32 = qpn_and_resp_time[31, 8];
-    /// How long the subscriber takes to answer a report: 4.096 µs × 2^value.
+    /// The time that the subscriber needs to answer a report: 4.096 µs × 2^value.
     resp_time_value, set_resp_time_value: u8 = qpn_and_resp_time[4, 0];
-    /// In generic notices: the kind of their source; [`Self::ALL_PRODUCERS`] for all.
+    /// In a subscription to generic notices, the kind of node that sends them;
+    /// [`Self::ALL_PRODUCERS`] for all.
     producer_type, set_producer_type: ProducerType = producer[23, 0];
-    /// In a vendor's notices: the vendor, as the IEEE counts; 24 bits. [`Self::ALL_PRODUCERS`] for
-    /// all.
+    /// In a subscription to notices of a vendor, the vendor's number at the IEEE; 24 bits.
+    /// [`Self::ALL_PRODUCERS`] for all vendors.
     vendor_id, set_vendor_id: u32 = producer[23, 0];
 } }
 
 gids! { InformInfo {
-    /// The port whose notices to report; with 0 the LIDs select.
+    /// The GID of the port whose notices are reported; if it is 0, the LIDs select the ports.
     gid, set_gid = gid;
 } }
 
 impl InformInfo {
-    /// LIDRangeBegin for all ports.
+    /// The LIDRangeBegin that means all ports.
     pub const LID_RANGE_ALL: Lid = Lid(0xFFFF);
-    /// Type, TrapNumber or DeviceID for all.
+    /// The Type, TrapNumber or DeviceID that means all of them.
     pub const ALL: u16 = 0xFFFF;
-    /// ProducerType or VendorID for all.
+    /// The ProducerType or VendorID that means all of them.
     pub const ALL_PRODUCERS: u32 = 0xFF_FFFF;
 
     const USED: usize = 36;
@@ -102,7 +104,7 @@ pub struct InformInfoRecord {
 record!(InformInfoRecord, 0x00F3, "InformInfoRecord");
 
 bits! { InformInfoRecord {
-    /// Counts the subscriptions of one subscriber.
+    /// A number that distinguishes the subscriptions of one subscriber.
     enumeration, set_enumeration: u16 = enumeration;
 } }
 

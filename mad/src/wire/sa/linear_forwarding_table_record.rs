@@ -31,7 +31,7 @@ record!(
 bits! { LinearForwardingTableRecord {
     /// The LID of the switch's port 0.
     lid, set_lid: Lid = lid;
-    /// The block: of LIDs 64 × block and the 63 above.
+    /// The number of the block, which has the LIDs 64 × block to 64 × block + 63.
     block_num, set_block_num: u16 = block;
 } }
 
@@ -41,7 +41,7 @@ components! { LinearForwardingTableRecord {
 } }
 
 impl LinearForwardingTableRecord {
-    /// The block.
+    /// The LinearForwardingTable of the block.
     pub fn table(&self) -> &LinearForwardingTable {
         &self.table
     }

@@ -24,13 +24,13 @@ pub struct LinkRecord {
 record!(LinkRecord, 0x0020, "LinkRecord");
 
 bits! { LinkRecord {
-    /// The base LID of one end; of a switch that of its port 0.
+    /// The base LID of one end; for a switch the base LID of its port 0.
     from_lid, set_from_lid: Lid = from_lid;
-    /// The port there.
+    /// The number of the port at that end.
     from_port, set_from_port: PortNum = from_port;
     /// The port at the other end.
     to_port, set_to_port: PortNum = to_port;
-    /// The base LID of the other end; of a switch that of its port 0.
+    /// The base LID of the other end; for a switch the base LID of its port 0.
     to_lid, set_to_lid: Lid = to_lid;
 } }
 

@@ -12,11 +12,11 @@ bit_mask! {
     JoinState(u8) {
         /// Sends and receives; keeps the group alive.
         FULL_MEMBER = 0x1 "full",
-        /// Sends and receives.
+        /// The member sends to the group and receives from it.
         NON_MEMBER = 0x2 "non-member",
-        /// Sends.
+        /// The member sends to the group.
         SEND_ONLY_NON_MEMBER = 0x4 "send-only non-member",
-        /// Sends; keeps the group alive.
+        /// The member sends to the group, and the group exists as long as it is a member.
         SEND_ONLY_FULL_MEMBER = 0x8 "send-only full",
     }
 }
@@ -60,33 +60,33 @@ bits! { McMemberRecord {
     q_key, set_q_key: u32 = q_key;
     /// The multicast LID of the group.
     mlid, set_mlid: Lid = mlid;
-    /// In a request: the comparison for MTU.
+    /// In a request, the comparison for the MTU.
     mtu_selector, set_mtu_selector: Selector = mtu[7, 6];
     /// The largest payload in the group.
     mtu, set_mtu: Mtu = mtu[5, 0];
-    /// TClass of the global route header.
+    /// The TClass of the global route header.
     t_class, set_t_class: u8 = t_class;
     /// The partition of the group.
     p_key, set_p_key: PKey = p_key;
-    /// In a request: the comparison for the rate.
+    /// In a request, the comparison for the rate.
     rate_selector, set_rate_selector: Selector = rate[7, 6];
     /// The rate of the group.
     rate, set_rate: Rate = rate[5, 0];
-    /// In a request: the comparison for the packet life time.
+    /// In a request, the comparison for the packet life time.
     packet_life_time_selector, set_packet_life_time_selector: Selector = packet_life_time[7, 6];
-    /// How long a packet may be on its way: 4.096 µs × 2^value.
+    /// The maximum time that a packet needs to its destination: 4.096 µs × 2^value.
     packet_life_time, set_packet_life_time: u8 = packet_life_time[5, 0];
     /// The service level of the group; 0 to 15.
     sl, set_sl: u8 = sl_flow_hop[31, 28];
-    /// FlowLabel of the global route header; 20 bits.
+    /// The FlowLabel of the global route header; 20 bits.
     flow_label, set_flow_label: u32 = sl_flow_hop[27, 8];
-    /// HopLimit of the global route header.
+    /// The HopLimit of the global route header.
     hop_limit, set_hop_limit: u8 = sl_flow_hop[7, 0];
     /// The scope of the group, as in the MGID; 4 bits.
     scope, set_scope: u8 = scope_and_join_state[7, 4];
     /// The membership of the port.
     join_state, set_join_state: JoinState = scope_and_join_state[3, 0];
-    /// Whether another port joined this port.
+    /// Whether another port joined the group for this port.
     proxy_join, set_proxy_join: bool = proxy[7, 7];
 } }
 

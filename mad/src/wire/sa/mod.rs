@@ -2,8 +2,8 @@
 //!
 //! A message is an [`SaHeader`] and its data: one record, or as many as RMPP carries. In a table
 //! every record begins at a multiple of 8 bytes, so the views here include the padding at their
-//! end. The record of a query is a template, whose components count if they are in the component
-//! mask.
+//! end. The record of a query is a template, whose components are compared if they are in the
+//! component mask.
 
 mod class_port_info;
 mod component;
@@ -63,10 +63,10 @@ use super::smp::SMP_DATA_LEN;
 
 /// A view of a record, or of another attribute of the class, in a message.
 pub trait Record: Copy + Default {
-    /// The identifier that names the record in the header. The numbers are the class's own: 0x0011
-    /// is NodeRecord here, NodeInfo in subnet management.
+    /// The attribute identifier of the record. The class defines its own numbers: 0x0011 is
+    /// NodeRecord here and NodeInfo in subnet management.
     const ID: AttrId;
-    /// The specification's name.
+    /// The name in the specification.
     const NAME: &'static str;
     /// The length in bytes, with the padding that makes it a multiple of 8.
     const LEN: usize;
@@ -75,7 +75,7 @@ pub trait Record: Copy + Default {
     /// The components of the record; empty for an attribute that is no record.
     const COMPONENTS: &'static [Component];
 
-    /// The record at the start of `data`; `None` if shorter than [`Record::LEN`].
+    /// The record at the start of `data`; `None` if `data` is shorter than [`Record::LEN`].
     fn from_prefix(data: &[u8]) -> Option<&Self>;
 
     /// The record at the start of `data`, mutable in place.
@@ -85,7 +85,7 @@ pub trait Record: Copy + Default {
     fn as_bytes(&self) -> &[u8];
 }
 
-/// Makes a zerocopy structure a [`Record`].
+/// Implements [`Record`] for a zerocopy structure.
 macro_rules! record {
     ($view:ident, $id:literal, $name:literal) => {
         const _: () = assert!(
@@ -131,7 +131,7 @@ macro_rules! record {
 }
 use record;
 
-/// Accessors of GIDs: `getter, setter = field;` each.
+/// Defines the accessors of GIDs, each by `getter, setter = field;`.
 macro_rules! gids {
     ($view:ident { $($(#[$doc:meta])* $getter:ident, $setter:ident = $field:ident;)* }) => {
         impl $view {
@@ -161,7 +161,7 @@ fn widen<A: Attribute, const N: usize>(bytes: &[u8; N]) -> A {
     *A::from_data(&data)
 }
 
-/// The first `N` bytes of an attribute of subnet management: its used bytes.
+/// The first `N` bytes of an attribute of subnet management, which are its used bytes.
 fn narrow<A: Attribute, const N: usize>(attribute: &A) -> [u8; N] {
     std::array::from_fn(|index| attribute.as_data()[index])
 }

@@ -43,17 +43,17 @@ pub struct MultiPathRecord {
 record!(MultiPathRecord, 0x003A, "MultiPathRecord");
 
 bits! { MultiPathRecord {
-    /// Whether packets are raw ones, without an InfiniBand transport.
+    /// Whether packets are raw packets, without an InfiniBand transport.
     raw_traffic, set_raw_traffic: bool = raw_flow_hop[31, 31];
-    /// FlowLabel of the global route header; 20 bits.
+    /// The FlowLabel of the global route header; 20 bits.
     flow_label, set_flow_label: u32 = raw_flow_hop[27, 8];
-    /// HopLimit of the global route header.
+    /// The HopLimit of the global route header.
     hop_limit, set_hop_limit: u8 = raw_flow_hop[7, 0];
-    /// TClass of the global route header.
+    /// The TClass of the global route header.
     t_class, set_t_class: u8 = t_class;
-    /// Whether packets can go back on the same path.
+    /// Whether packets can travel the path in both directions.
     reversible, set_reversible: bool = reversible_and_numb_path[7, 7];
-    /// How many paths at most; 0 to 127.
+    /// The maximum number of paths; 0 to 127.
     numb_path, set_numb_path: u8 = reversible_and_numb_path[6, 0];
     /// The partition common to the ends.
     p_key, set_p_key: PKey = p_key;
@@ -75,7 +75,7 @@ bits! { MultiPathRecord {
     packet_life_time, set_packet_life_time: u8 = packet_life_time[5, 0];
     /// The first byte of the ServiceID.
     service_id_8_msb, set_service_id_8_msb: u8 = service_id_msb;
-    /// 1 if paths should share as little as possible; other values have no meaning.
+    /// 1 if the paths should share as few links as possible; other values have no meaning.
     independence_selector, set_independence_selector: u8 = independence[7, 6];
     /// The number of sources.
     sgid_count, set_sgid_count: u8 = sgid_count;
@@ -124,7 +124,7 @@ impl MultiPathRecord {
     }
 
     /// The GIDs of sources and of destinations in `data`, which begins with this record; `None` if
-    /// it is shorter than the counts require.
+    /// `data` is shorter than the counts require.
     pub fn gids<'a>(
         &self,
         data: &'a [u8],

@@ -33,9 +33,10 @@ record!(
 bits! { MulticastForwardingTableRecord {
     /// The LID of the switch's port 0.
     lid, set_lid: Lid = lid;
-    /// The position: of ports 16 × position and the 15 above; 0 to 15.
+    /// The position, 0 to 15: the record has the ports 16 × position to 16 × position + 15.
     position, set_position: u8 = position_and_block[15, 12];
-    /// The block: of LIDs 0xC000 + 32 × block and the 31 above; 0 to 511.
+    /// The number of the block, 0 to 511, which has the LIDs 0xC000 + 32 × block to 0xC000 + 32 ×
+    /// block + 31.
     block_num, set_block_num: u16 = position_and_block[8, 0];
 } }
 
@@ -46,7 +47,7 @@ components! { MulticastForwardingTableRecord {
 } }
 
 impl MulticastForwardingTableRecord {
-    /// The block.
+    /// The MulticastForwardingTable of the block.
     pub fn table(&self) -> &MulticastForwardingTable {
         &self.table
     }

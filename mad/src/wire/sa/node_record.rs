@@ -27,7 +27,7 @@ pub struct NodeRecord {
 record!(NodeRecord, 0x0011, "NodeRecord");
 
 bits! { NodeRecord {
-    /// The base LID of the port; of a switch that of its port 0.
+    /// The base LID of the port; for a switch the base LID of its port 0.
     lid, set_lid: Lid = lid;
 } }
 

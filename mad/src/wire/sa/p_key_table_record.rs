@@ -26,11 +26,11 @@ pub struct PKeyTableRecord {
 record!(PKeyTableRecord, 0x0033, "P_KeyTableRecord");
 
 bits! { PKeyTableRecord {
-    /// The LID of the end port; of a switch that of its port 0.
+    /// The LID of the end port; for a switch the LID of its port 0.
     lid, set_lid: Lid = lid;
-    /// The block: of entries 32 × block and the 31 above.
+    /// The number of the block, which has the entries 32 × block to 32 × block + 31.
     block_num, set_block_num: u16 = block;
-    /// On a switch: the port. Reserved on others.
+    /// The number of the port on a switch. Reserved on other nodes.
     port_num, set_port_num: PortNum = port;
 } }
 
@@ -41,7 +41,7 @@ components! { PKeyTableRecord {
 } }
 
 impl PKeyTableRecord {
-    /// The block.
+    /// The P_KeyTable of the block.
     pub fn table(&self) -> &PKeyTable {
         &self.table
     }

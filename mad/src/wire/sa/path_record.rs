@@ -51,17 +51,18 @@ bits! { PathRecord {
     dlid, set_dlid: Lid = dlid;
     /// The source LID.
     slid, set_slid: Lid = slid;
-    /// Whether packets are raw ones, without an InfiniBand transport.
+    /// Whether packets are raw packets, without an InfiniBand transport.
     raw_traffic, set_raw_traffic: bool = raw_flow_hop[31, 31];
-    /// FlowLabel of the global route header; 20 bits.
+    /// The FlowLabel of the global route header; 20 bits.
     flow_label, set_flow_label: u32 = raw_flow_hop[27, 8];
-    /// HopLimit of the global route header; 0 and 1 stay in the subnet.
+    /// The HopLimit of the global route header; packets with 0 or 1 stay in the subnet.
     hop_limit, set_hop_limit: u8 = raw_flow_hop[7, 0];
-    /// TClass of the global route header.
+    /// The TClass of the global route header.
     t_class, set_t_class: u8 = t_class;
-    /// Whether packets can go back on the same path, with source and destination exchanged.
+    /// Whether packets can travel the path in the opposite direction, with source and destination
+    /// exchanged.
     reversible, set_reversible: bool = reversible_and_numb_path[7, 7];
-    /// In a query: how many paths at most; 0 to 127.
+    /// In a query, the maximum number of paths; 0 to 127.
     numb_path, set_numb_path: u8 = reversible_and_numb_path[6, 0];
     /// The partition common to both ends.
     p_key, set_p_key: PKey = p_key;
@@ -69,19 +70,20 @@ bits! { PathRecord {
     qos_class, set_qos_class: u16 = qos_class_and_sl[15, 4];
     /// The service level; 0 to 15.
     sl, set_sl: u8 = qos_class_and_sl[3, 0];
-    /// In a query: the comparison for MTU.
+    /// In a query, the comparison for the MTU.
     mtu_selector, set_mtu_selector: Selector = mtu[7, 6];
-    /// The largest payload that every link of the path takes.
+    /// The largest payload that every link of the path accepts.
     mtu, set_mtu: Mtu = mtu[5, 0];
-    /// In a query: the comparison for the rate.
+    /// In a query, the comparison for the rate.
     rate_selector, set_rate_selector: Selector = rate[7, 6];
     /// The rate of the slowest link of the path.
     rate, set_rate: Rate = rate[5, 0];
-    /// In a query: the comparison for the packet life time.
+    /// In a query, the comparison for the packet life time.
     packet_life_time_selector, set_packet_life_time_selector: Selector = packet_life_time[7, 6];
-    /// How long a packet may be on its way: 4.096 µs × 2^value.
+    /// The maximum time that a packet needs to its destination: 4.096 µs × 2^value.
     packet_life_time, set_packet_life_time: u8 = packet_life_time[5, 0];
-    /// Of several paths in a table, the one with the lowest value is the best.
+    /// The preference of the path: in a table with several paths, the one with the lowest value is
+    /// the best.
     preference, set_preference: u8 = preference;
 } }
 
@@ -118,6 +120,6 @@ components! { PathRecord {
 } }
 
 impl PathRecord {
-    /// Both components of the ServiceID.
+    /// The components of both parts of the ServiceID.
     pub const SERVICE_ID: ComponentMask = Self::SERVICE_ID_8_MSB.with(Self::SERVICE_ID_56_LSB);
 }

@@ -26,12 +26,12 @@ pub struct PortInfoRecord {
 record!(PortInfoRecord, 0x0012, "PortInfoRecord");
 
 bits! { PortInfoRecord {
-    /// The base LID of the end port; for the external ports of a switch that of its port 0.
+    /// The base LID of the end port; for an external port of a switch the base LID of port 0.
     end_port_lid, set_end_port_lid: Lid = end_port_lid;
     /// The number of the port.
     port_num, set_port_num: PortNum = port;
-    /// Options of the query. The top bit requests extended link speeds and CapabilityMask2
-    /// unchanged.
+    /// The options of the query. The top bit requests that extended link speeds and CapabilityMask2
+    /// are returned unchanged.
     options, set_options: u8 = options;
 } }
 
@@ -93,11 +93,11 @@ components! { PortInfoRecord {
 } }
 
 impl PortInfoRecord {
-    /// In the attribute modifier of a query: of CapabilityMask and CapabilityMask2, only the bits
-    /// set in the query count (IBA 15.4.4).
+    /// The bit of a query's attribute modifier that says that CapabilityMask and CapabilityMask2
+    /// match if they have all bits that the query sets (IBA 15.4.4).
     pub const CAPABILITY_MASK_MATCH: u32 = 1 << 31;
 
-    /// In Options: the requester knows extended link speeds.
+    /// The bit of Options that says that the requester knows extended link speeds.
     pub const EXTENDED_SPEEDS: u8 = 0x80;
 
     /// The PortInfo of the port.

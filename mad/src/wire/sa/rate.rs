@@ -11,42 +11,42 @@ use crate::wire::bits::newtype_fields;
 pub struct Rate(pub u8);
 
 impl Rate {
-    /// 2.5 Gb/s, the slowest.
+    /// The slowest rate, 2.5 Gb/s.
     pub const GBPS_2_5: Rate = Rate(2);
-    /// 10 Gb/s.
+    /// The rate of 10 Gb/s.
     pub const GBPS_10: Rate = Rate(3);
-    /// 40 Gb/s.
+    /// The rate of 40 Gb/s.
     pub const GBPS_40: Rate = Rate(7);
-    /// 100 Gb/s.
+    /// The rate of 100 Gb/s.
     pub const GBPS_100: Rate = Rate(16);
-    /// 200 Gb/s.
+    /// The rate of 200 Gb/s.
     pub const GBPS_200: Rate = Rate(17);
-    /// 400 Gb/s.
+    /// The rate of 400 Gb/s.
     pub const GBPS_400: Rate = Rate(21);
-    /// 1200 Gb/s, the fastest with a code.
+    /// The fastest rate with a code, 1200 Gb/s.
     pub const GBPS_1200: Rate = Rate(24);
 
-    /// Every code with a rate, the slowest first.
+    /// Every code with a rate, from the slowest to the fastest.
     pub fn all() -> impl DoubleEndedIterator<Item = Rate> {
         RATES.iter().map(|&(code, _)| Rate(code))
     }
 
-    /// The nominal rate in units of 100 Mb/s; `None` for an unknown code.
+    /// The nominal rate in units of 100 Mb/s; `None` if the code is unknown.
     pub fn tenth_gbps(self) -> Option<u16> {
         let known = RATES.iter().find(|&&(code, _)| code == self.0);
         known.map(|&(_, rate)| rate)
     }
 
-    /// The fastest rate with a code that is at most `tenth_gbps` times 100 Mb/s; `None` below the
-    /// slowest.
+    /// The fastest rate with a code that is at most `tenth_gbps` times 100 Mb/s; `None` if the
+    /// slowest rate is faster.
     pub fn at_most(tenth_gbps: u32) -> Option<Rate> {
         let fitting = |&&(_, rate): &&(u8, u16)| u32::from(rate) <= tenth_gbps;
         let (code, _) = RATES.iter().rev().find(fitting)?;
         Some(Rate(*code))
     }
 
-    /// The rate of a link, from the width and speed of its ports. FDR10 counts as QDR, and a rate
-    /// beyond the fastest code as that.
+    /// The rate of a link, from the width and speed of its ports. FDR10 counts as QDR; a rate above
+    /// the fastest code has that code.
     pub fn of_link(link: ActiveRate) -> Rate {
         let lane: u32 = match link.speed {
             LinkSpeed::Sdr => 25,
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(of(12, LinkSpeed::Xdr), Rate::GBPS_1200);
     }
 
-    /// Every width and speed, by the codes of IBA 15.2.5.16. Rates without a code have the next
+    /// Every width and speed has the code of IBA 15.2.5.16. Rates without a code have the next
     /// lower one: 8x and 12x XDR, 1x to 12x FDR10.
     #[test]
     fn every_width_and_speed_has_its_code() {

@@ -1,14 +1,14 @@
 use crate::wire::codes::code_enum;
 
 code_enum! {
-    /// The comparison of a path's value with a query's (IBA 15.2.5.16): two bits beside MTU, rate
-    /// and packet life time.
+    /// The comparison of a path's value with the value in a query (IBA 15.2.5.16): two bits beside
+    /// MTU, rate and packet life time.
     Selector {
-        /// Above the value.
+        /// The path's value must be greater than the value in the query.
         GreaterThan = 0 ">",
-        /// Below the value.
+        /// The path's value must be less than the value in the query.
         LessThan = 1 "<",
-        /// The value.
+        /// The path's value must equal the value in the query.
         Exactly = 2 "=",
         /// The largest available; for packet life time the smallest. The value does not count.
         Extreme = 3 "extreme",
@@ -16,14 +16,14 @@ code_enum! {
 }
 
 impl Selector {
-    /// Whether `value` satisfies a query with `wanted`. The caller handles the extreme, which
-    /// depends on the other paths.
+    /// Whether `value` satisfies a query with the value `wanted`. The caller handles the extreme
+    /// value, which depends on the other paths.
     pub fn accepts<T: Ord>(self, value: T, wanted: T) -> bool {
         match self {
             Self::GreaterThan => value > wanted,
             Self::LessThan => value < wanted,
             Self::Exactly => value == wanted,
-            // Two bits have no other code.
+            // There is no other code of two bits.
             Self::Extreme | Self::Unknown(_) => true,
         }
     }

@@ -39,7 +39,8 @@ bits! { ServiceRecord {
     service_id, set_service_id: u64 = service_id;
     /// The partition in which it is offered.
     service_p_key, set_service_p_key: PKey = service_p_key;
-    /// For how many more seconds it is registered; [`Self::LEASE_INDEFINITE`] for good.
+    /// The time in seconds until the registration ends; [`Self::LEASE_INDEFINITE`] if it does not
+    /// end.
     service_lease, set_service_lease: u32 = service_lease;
 } }
 
@@ -88,7 +89,7 @@ components! { ServiceRecord {
 } }
 
 impl ServiceRecord {
-    /// ServiceLease of a service that stays registered until it is deleted.
+    /// The ServiceLease of a service that stays registered until it is deleted.
     pub const LEASE_INDEFINITE: u32 = u32::MAX;
 
     /// The components of all the data.

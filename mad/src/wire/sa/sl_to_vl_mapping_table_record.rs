@@ -6,7 +6,7 @@ use super::{components, narrow, record, widen};
 use crate::wire::attr::SlToVlMapping;
 use crate::wire::bits::bits;
 
-/// SLtoVLMappingTableRecord (IBA 15.2.5.4): the lanes of the packets from one port of a switch to
+/// SLtoVLMappingTableRecord (IBA 15.2.5.4): the VLs of the packets from one port of a switch to
 /// another, or of those that leave a CA or a router.
 ///
 /// ```text
@@ -27,11 +27,11 @@ pub struct SlToVlMappingTableRecord {
 record!(SlToVlMappingTableRecord, 0x0013, "SLtoVLMappingTableRecord");
 
 bits! { SlToVlMappingTableRecord {
-    /// The LID of the end port; of a switch that of its port 0.
+    /// The LID of the end port; for a switch the LID of its port 0.
     lid, set_lid: Lid = lid;
-    /// On a switch: the port where packets come in. Reserved on others.
+    /// The port of a switch by which packets enter. Reserved on other nodes.
     input_port_num, set_input_port_num: PortNum = input_port;
-    /// On a switch: the port where packets leave. Reserved on others.
+    /// The port of a switch by which packets leave. Reserved on other nodes.
     output_port_num, set_output_port_num: PortNum = output_port;
 } }
 
@@ -42,7 +42,7 @@ components! { SlToVlMappingTableRecord {
 } }
 
 impl SlToVlMappingTableRecord {
-    /// The lanes.
+    /// The VLs of the service levels.
     pub fn mapping(&self) -> SlToVlMapping {
         widen(&self.mapping)
     }

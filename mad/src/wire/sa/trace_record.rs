@@ -39,19 +39,19 @@ record!(TraceRecord, 0x0039, "TraceRecord");
 bits! { TraceRecord {
     /// The subnet that the node is in.
     gid_prefix, set_gid_prefix: u64 = gid_prefix;
-    /// Counts how often the meaning of the identifiers changed.
+    /// The number of times that the meaning of the identifiers changed.
     id_generation, set_id_generation: u16 = id_generation;
     /// The kind of the node.
     node_type, set_node_type: NodeType = node_type;
     /// The node; disguised if the SA conceals it.
     node_id, set_node_id: Guid = node_id;
-    /// The chassis that it is in; 0 where unknown.
+    /// The chassis that contains the node; 0 if unknown.
     chassis_id, set_chassis_id: Guid = chassis_id;
-    /// The port by which packets come in; 0 at the source.
+    /// The port by which packets enter the node; 0 at the source.
     entry_port_id, set_entry_port_id: Guid = entry_port_id;
     /// The port by which packets leave; 0 at the destination.
     exit_port_id, set_exit_port_id: Guid = exit_port_id;
-    /// The number of the port by which packets come in; 0 at the source.
+    /// The number of the port by which packets enter the node; 0 at the source.
     entry_port, set_entry_port: PortNum = entry_port;
     /// The number of the port by which packets leave; 0 at the destination.
     exit_port, set_exit_port: PortNum = exit_port;

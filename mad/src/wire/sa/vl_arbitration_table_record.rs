@@ -26,11 +26,12 @@ pub struct VlArbitrationTableRecord {
 record!(VlArbitrationTableRecord, 0x0036, "VLArbitrationTableRecord");
 
 bits! { VlArbitrationTableRecord {
-    /// The LID of the end port; of a switch that of its port 0.
+    /// The LID of the end port; for a switch the LID of its port 0.
     lid, set_lid: Lid = lid;
-    /// On a switch: the port. Reserved on others.
+    /// The number of the port on a switch. Reserved on other nodes.
     output_port_num, set_output_port_num: PortNum = output_port;
-    /// 1 and 2 are the two blocks of low priority, 3 and 4 those of high priority.
+    /// The number of the block: 1 and 2 are the two blocks of low priority, 3 and 4 those of high
+    /// priority.
     block_num, set_block_num: u8 = block;
 } }
 
@@ -41,7 +42,7 @@ components! { VlArbitrationTableRecord {
 } }
 
 impl VlArbitrationTableRecord {
-    /// The block.
+    /// The VLArbitrationTable of the block.
     pub fn table(&self) -> &VlArbitration {
         &self.table
     }

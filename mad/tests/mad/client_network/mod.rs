@@ -14,27 +14,27 @@ use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::header::{AttrId, Status};
 use rsm_mad::wire::smp::Smp;
 
-/// The faults of the network, in percent.
+/// The faults of the network; shares are in percent.
 #[derive(Debug, Clone)]
 pub(crate) struct Faults {
     pub(crate) loss: u32,
     pub(crate) duplicate: u32,
     pub(crate) busy: u32,
-    /// Answers with another attribute modifier.
+    /// The percentage of answers with another attribute modifier.
     pub(crate) wrong: u32,
-    /// Sends that the transport reports as failed.
+    /// The percentage of sends that the transport reports as failed.
     pub(crate) send_failed: u32,
-    /// Lost datagrams that the transport reports as timed out at once.
+    /// The percentage of lost datagrams that the transport reports as timed out at once.
     pub(crate) reported: u32,
     /// The longest delay of an answer, beyond 10 µs; answers overtake each other within it.
     pub(crate) jitter: Duration,
-    /// Targets below this never answer.
+    /// The number of the first target that answers; targets with lower numbers never answer.
     pub(crate) silent_targets: u64,
-    /// Targets below this execute one request at a time.
+    /// The number below which targets execute one request at a time.
     pub(crate) slow_targets: u64,
-    /// How long a slow target takes for a request.
+    /// The time that a slow target needs for a request.
     pub(crate) service: Duration,
-    /// How many requests a slow target holds; the next one is lost.
+    /// The number of requests that a slow target holds; further requests are lost.
     pub(crate) buffer: u32,
 }
 
@@ -56,7 +56,7 @@ impl Faults {
     }
 }
 
-/// SplitMix64: small, and the same everywhere.
+/// The random number generator SplitMix64: small, and equal on every machine.
 struct Random(u64);
 
 impl Random {
@@ -88,14 +88,14 @@ enum Event {
 struct Sent {
     at: Time,
     tid: u32,
-    /// Whether an answer or failure that may have ended the attempt came back.
+    /// Whether an answer or failure that may have ended the attempt was returned to the client.
     touched: bool,
 }
 
 pub(crate) struct Network {
     pub(crate) client: Client<u64>,
     pub(crate) now: Time,
-    /// Every datagram in the order it was sent.
+    /// Every datagram in the order of sending.
     pub(crate) transcript: Vec<(Time, MadBytes)>,
     pub(crate) completions: BTreeMap<u64, Completion<u64>>,
     config: ClientConfig,
@@ -104,14 +104,14 @@ pub(crate) struct Network {
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     order: u64,
     targets: BTreeMap<u64, u64>,
-    /// Requests that are still to be submitted.
+    /// The requests that are still to be submitted.
     backlog: VecDeque<u64>,
-    /// By the attribute modifier, which is unique to a request and is its context.
+    /// The requests by the attribute modifier, which is unique to a request and is its context.
     sent: BTreeMap<u64, Sent>,
     tids: BTreeSet<u32>,
-    /// How many times over its retries a request may be sent.
+    /// The number of times that a request may use up its retries.
     pub(crate) rounds: u8,
-    /// When slow targets will finish each request that they hold.
+    /// The times at which slow targets will finish each request that they hold.
     working: BTreeMap<u64, VecDeque<Time>>,
 }
 
@@ -136,13 +136,13 @@ impl Network {
         }
     }
 
-    /// Adds a request, to be submitted while others are out.
+    /// Adds a request that is submitted while others are out.
     pub(crate) fn submit(&mut self, id: u64, target: u64) {
         self.targets.insert(id, target);
         self.backlog.push_back(id);
     }
 
-    /// Submits some of the backlog.
+    /// Submits some of the requests that are still to be submitted.
     fn feed(&mut self) {
         for _ in 0..=self.random.below(40) {
             let Some(id) = self.backlog.pop_front() else {
@@ -163,7 +163,8 @@ impl Network {
 
     /// Runs until every request is complete.
     pub(crate) fn run(&mut self) {
-        // Every attempt at its longest, one request after the other: no run may take longer.
+        // This is the time of every attempt with the longest timeout, one request after the other:
+        // no run may take longer.
         let attempts = (u32::from(self.config.retries) + 2) * u32::from(self.rounds);
         let patience = self.config.timeout_ceiling * attempts * 2;
         let limit = self.now + patience * (self.targets.len() as u32 + 1);
@@ -228,8 +229,8 @@ impl Network {
         }
     }
 
-    /// Counts the requests that are certainly out: sent less than the shortest timeout ago, without
-    /// an answer or failure since.
+    /// Counts the requests that are certainly out: they were sent less than the shortest timeout
+    /// ago, and neither an answer nor a failure has arrived since.
     fn check_bounds(&self, id: u64) {
         let certainly_out = |(other, sent): (&u64, &Sent)| {
             let out = !sent.touched
@@ -276,7 +277,7 @@ impl Network {
         }
     }
 
-    /// How long the target takes to answer; `None` if it has no room for the request.
+    /// The time until the target answers; `None` if it has no room for the request.
     fn queue_at_target(&mut self, target: u64) -> Option<Duration> {
         if target >= self.faults.slow_targets {
             return Some(Duration::ZERO);

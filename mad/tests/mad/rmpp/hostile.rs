@@ -1,4 +1,5 @@
-//! Packets of any kind in any order: no panic, no growth, and every transfer ends.
+//! Tests with packets of any kind in any order: nothing panics, memory does not grow, and every
+//! transfer ends.
 
 use std::time::Duration;
 
@@ -124,7 +125,7 @@ proptest! {
             }
             prop_assert!(rmpp.stats().transactions <= 5);
             let sent = std::iter::from_fn(|| rmpp.poll_transmit(now)).count();
-            // Never more than all windows at once.
+            // There are never more datagrams than all windows together allow.
             prop_assert!(sent <= 5 * 33);
             while let Some(message) = rmpp.poll_message() {
                 prop_assert!(message.bytes.len() <= 56 + (64 << 10));

@@ -1,4 +1,4 @@
-//! Whole messages through a link that loses, duplicates and reorders packets.
+//! Tests of whole messages through a link that loses, duplicates and reorders packets.
 
 use std::time::Duration;
 
@@ -20,7 +20,8 @@ fn link() -> impl Strategy<Value = Link> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// A request has its whole answer, or the client a failure, and both ends forget the transfer.
+    /// For every request the client gets the whole answer or a failure, and both ends forget the
+    /// transfer.
     #[test]
     fn every_question_ends_once_and_an_answer_is_whole(
         link in link(),
@@ -61,12 +62,12 @@ proptest! {
         }
         prop_assert_eq!(world.server.stats().transactions, 0);
         prop_assert_eq!(world.clients[&CLIENT].stats().transactions, 0);
-        // A request waits for `PATIENCE`, and each direction takes no longer than `total_time`.
+        // A request waits for `PATIENCE`, and each direction takes at most `total_time`.
         let most = PATIENCE + config.total_time * 2 + config.linger;
         prop_assert!(world.now.since(Time::ZERO) <= most + Duration::from_secs(1));
     }
 
-    /// The same calls give the same packets.
+    /// Two runs with equal calls send equal packets.
     #[test]
     fn a_run_can_be_repeated(seed: u64) {
         let run = || {
@@ -101,7 +102,7 @@ fn moderate_loss_delays_and_does_not_fail() {
 fn a_dead_link_is_noticed_at_both_ends() {
     let mut world = World::new(RmppConfig::default(), Link::default(), 1);
     world.ask(question(1, 100, Some(1_000)));
-    // The first segment is there and its acknowledgement on the way.
+    // The first segment has arrived, and its acknowledgement is on the wire.
     world.run_until(Time::from_nanos(15_000));
     world.link.loss = 100;
     world.run();

@@ -1,4 +1,4 @@
-//! RMPP against itself and against hostile packets, in virtual time.
+//! Tests of RMPP against itself and against hostile packets, in virtual time.
 
 mod hostile;
 mod lossy;

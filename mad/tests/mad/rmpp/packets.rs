@@ -1,4 +1,5 @@
-//! Packets in the form of the specification (IBA 13.6.2), and the answers to wrong ones.
+//! Tests that packets have the form of the specification (IBA 13.6.2), and of the answers to wrong
+//! packets.
 
 use std::time::Duration;
 
@@ -81,7 +82,7 @@ fn segments_have_their_flags_and_lengths() {
         })
         .collect();
     let active = RmppFlags::ACTIVE;
-    // 450 bytes, and 20 of the class's header in each segment.
+    // PayloadLength counts 450 bytes of data, and 20 bytes of the class's header in each segment.
     let expected = [
         (1, active | FIRST, 510),
         (2, active, 0),
@@ -114,7 +115,7 @@ fn acknowledgements_go_back_in_the_other_direction() {
     assert_eq!(rmpp.rmpp_type(), RmppType::Ack);
     assert_eq!(rmpp.flags(), RmppFlags::ACTIVE);
     assert_eq!((rmpp.segment_number(), rmpp.new_window_last()), (1, 33));
-    // Every half window from then on.
+    // From then on, every half window is acknowledged.
     for segment in 2..=17 {
         assert!(all(&mut server, NOW).is_empty());
         server.handle(&from_client(data(segment, MIDDLE, 0)), NOW);
@@ -124,7 +125,7 @@ fn acknowledgements_go_back_in_the_other_direction() {
     assert_eq!((rmpp.segment_number(), rmpp.new_window_last()), (17, 49));
 }
 
-/// The answer to `wrong` of a server that has sent three of its segments.
+/// The answer to the packet `wrong` of a server that has sent three of its segments.
 fn sender_says_to(wrong: MadBytes) -> (Option<RmppStatus>, Option<TransferFailure>) {
     let mut server = server_that_answers(2_000);
     all(&mut server, NOW);
@@ -248,7 +249,7 @@ fn an_announced_length_is_held_to() {
     assert_eq!(lengths(271, &[(2, LAST, 50)]), (None, inconsistent));
     assert_eq!(lengths(440, &[(2, MIDDLE, 0)]), (None, inconsistent));
     assert_eq!(lengths(220, &[]), (None, inconsistent));
-    // More than the server takes, detected at once and at the end.
+    // A message longer than the server accepts is detected at its start and at its end.
     let bound = RmppConfig::default().max_received as u32;
     assert_eq!(
         lengths(2 * bound, &[]),

@@ -1,4 +1,5 @@
-//! Reused transaction identifiers: a program has ended, and its successor counts from the start.
+//! Tests of reused transaction identifiers: a program has ended, and its successor uses the same
+//! identifiers from the start.
 
 use std::time::Duration;
 
@@ -30,8 +31,8 @@ fn acknowledge(server: &mut Rmpp, segment: u32, now: Time) {
     server.handle(&Datagram { mad, remote }, now);
 }
 
-/// A server that is sending the answer to `asked`, of which the client acknowledged two segments
-/// before it ended.
+/// A server that is sending the answer to `asked`; the client acknowledged two segments before it
+/// ended.
 fn answering(asked: &Datagram) -> Rmpp {
     let mut server = Rmpp::new(RmppConfig::default());
     server.handle(asked, NOW);
@@ -43,7 +44,7 @@ fn answering(asked: &Datagram) -> Rmpp {
     server
 }
 
-/// Answers the waiting request. Returns the first segment.
+/// Answers the waiting request, and returns the first segment of the answer.
 fn answer(server: &mut Rmpp, now: Time) -> MadBytes {
     let question = server.poll_message().expect("a question has come");
     let tid = question.header().unwrap().tid().0;

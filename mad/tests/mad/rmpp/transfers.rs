@@ -1,4 +1,4 @@
-//! Turning round, bounds, and timeouts.
+//! Tests of the change from request to answer, of bounds, and of timeouts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,7 +42,7 @@ fn a_question_of_many_segments_turns_the_transfer_round() {
     let client = kinds(&world, CLIENT);
     assert_eq!(client[0], (Data, 1, 440));
     assert_eq!(client[1], (Data, 2, 220));
-    // Segment 0: the turn, with a whole window for the answer.
+    // Segment 0 is acknowledged, which starts the answer, with a whole window for it.
     assert_eq!(client[2], (Ack, 0, 32));
     let server = kinds(&world, SERVER);
     assert_eq!(server[..2], [(Ack, 1, 33), (Ack, 2, 2)]);
@@ -60,7 +60,8 @@ fn stalled(method: Method, tid: u64) -> Outgoing {
     message(method, tid, &pattern(100_000), CLIENT, true).into()
 }
 
-/// Runs a server alone to the end of its deadlines. Returns the time and the sent packets.
+/// Runs a server without any client until all its deadlines have passed. Returns the time and the
+/// sent packets.
 fn alone(server: &mut Rmpp) -> (Time, Vec<MadBytes>) {
     let mut now = NOW;
     let mut sent = Vec::new();
@@ -88,7 +89,8 @@ fn a_client_that_never_acknowledges_is_given_up() {
         server.poll_failure().unwrap().failure,
         TransferFailure::Silence
     );
-    // The first segment each time, then the end: 0.5 + 1 + 2 + 2 + 2 + 2 s.
+    // The first segment is sent at each attempt, and then the transfer ends: after 0.5 + 1 + 2 + 2
+    // + 2 + 2 s.
     assert_eq!(sent.len(), 1 + usize::from(config.retries) + 1);
     assert_eq!(end.since(NOW), Duration::from_millis(9_500));
     let abort = rmpp_of(sent.last().unwrap());
@@ -218,13 +220,13 @@ fn the_last_acknowledgement_is_repeated() {
     };
     assert_eq!(ask(&mut server), (1, true));
     assert_eq!(ask(&mut server), (1, false));
-    // Also while the answer is being sent.
+    // This also holds while the answer is being sent.
     let answer = message(Method::GET_MULTI_RESPONSE, 9, &[1; 600], CLIENT, true);
     server.send(answer, Duration::ZERO, NOW).unwrap();
     assert_eq!(ask(&mut server), (1, false));
 }
 
-/// Endless data that counts the bytes made.
+/// A source of endless data that counts the bytes made.
 struct Counted(Arc<AtomicUsize>);
 
 impl Source for Counted {
@@ -324,7 +326,7 @@ fn transfers_take_turns() {
     assert_eq!(order, [1, 2, 3, 1, 2, 3, 1, 2, 3]);
 }
 
-/// Some records, each of which takes several calls to find.
+/// A source of some records, each of which needs several calls to find.
 struct Sparse {
     calls: u32,
     records: u8,

@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, IntoBytes};
 pub(crate) const SERVER: Lid = Lid(1);
 pub(crate) const CLIENT: Lid = Lid(2);
 
-/// How long a client waits for an answer.
+/// The time that a client waits for an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The headers of a message.
@@ -49,14 +49,14 @@ pub(crate) fn message(method: Method, tid: u64, data: &[u8], lid: Lid, by_rmpp: 
     }
 }
 
-/// Data without repeated stretches.
+/// Data in which no part repeats.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..length)
         .map(|at| (at ^ ((at >> 8) * 31)) as u8)
         .collect()
 }
 
-/// A request that contains the length of its answer, with `extra` further bytes.
+/// A request that contains the length of its answer, followed by `extra` more bytes.
 pub(crate) fn question(tid: u64, answer: u32, extra: Option<usize>) -> Message {
     let mut data = answer.to_be_bytes().to_vec();
     let method = match extra {
@@ -74,7 +74,7 @@ pub(crate) fn rmpp_of(mad: &MadBytes) -> &RmppHeader {
     RmppHeader::of(mad)
 }
 
-/// SplitMix64: small, and the same everywhere.
+/// The random number generator SplitMix64: small, and equal on every machine.
 #[derive(Clone)]
 pub(crate) struct Random(pub(crate) u64);
 
@@ -92,7 +92,7 @@ impl Random {
     }
 }
 
-/// The faults of the link, in percent, and its reordering.
+/// The faults of the link in percent, and the extent to which it reorders packets.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Link {
     pub(crate) loss: u32,
@@ -102,7 +102,7 @@ pub(crate) struct Link {
 
 const LATENCY: Duration = Duration::from_micros(10);
 
-/// A packet on its way.
+/// A packet on the wire.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Flight {
     to: Lid,
@@ -121,7 +121,7 @@ pub(crate) struct World {
     pub(crate) questions: Vec<Message>,
     /// Every packet that was sent, with its sender.
     pub(crate) transcript: Vec<(Time, Lid, MadBytes)>,
-    /// The server makes its answers while it sends them.
+    /// Whether the server makes its answers while it sends them.
     pub(crate) streams: bool,
     pub(crate) link: Link,
     random: Random,

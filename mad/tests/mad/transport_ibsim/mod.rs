@@ -1,4 +1,4 @@
-//! An ibsim instance, and this test binary run again inside it.
+//! An ibsim instance, and this test binary, which runs again inside it.
 
 #![allow(clippy::print_stdout, reason = "tests say why they did nothing")]
 
@@ -14,10 +14,10 @@ use tempfile::TempDir;
 const IBSIM: &str = "/usr/bin/ibsim";
 const NET: &str = "/usr/share/doc/ibsim-utils/net-examples/net.2sw2path4hca";
 
-/// Set in the processes that run inside the simulator.
+/// The name of the environment variable that is set in processes inside the simulator.
 const INSIDE: &str = "RSM_INSIDE_IBSIM";
 
-/// Whether this process runs inside the simulator; an `inside_…` test outside it was started by
+/// Whether this process runs inside the simulator. An `inside_…` test outside it was started by
 /// mistake.
 pub(crate) fn inside() -> bool {
     std::env::var_os(INSIDE).is_some()
@@ -26,7 +26,7 @@ pub(crate) fn inside() -> bool {
 /// Whether ibsim is installed.
 ///
 /// # Panics
-/// It is not, and `RSM_REQUIRE_PEERS=1` requires it.
+/// ibsim is not installed, and `RSM_REQUIRE_PEERS=1` requires it.
 pub(crate) fn available() -> bool {
     if Path::new(IBSIM).exists() && Path::new(NET).exists() {
         return true;
@@ -40,7 +40,7 @@ pub(crate) fn available() -> bool {
 /// A running simulator of two switches and four hosts, `Hca1` to `Hca4`.
 pub(crate) struct Ibsim {
     process: Child,
-    /// Held open: end of input would end the simulator.
+    /// The standard input is kept open, because its end would end the simulator.
     _console: Option<ChildStdin>,
     socket: String,
     directory: TempDir,
@@ -79,7 +79,8 @@ impl Ibsim {
         }
     }
 
-    /// Runs the test `name` of this binary, with its module, on `host`.
+    /// Runs the test `name` of this binary, with its module, inside the simulator on the node
+    /// `host`.
     pub(crate) fn spawn(&self, host: &str, name: &str) -> Inside {
         let mut process = Command::new("ibsim-run")
             .arg(std::env::current_exe().unwrap())
@@ -99,7 +100,7 @@ impl Ibsim {
 
 impl Drop for Ibsim {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -112,7 +113,7 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// Waits until a line of its output has `text`.
+    /// Waits until a line of the process's output contains `text`.
     pub(crate) fn wait_for(&mut self, text: &str) {
         let mut line = String::new();
         while !line.contains(text) {
@@ -122,7 +123,7 @@ impl Inside {
         }
     }
 
-    /// Waits until it has finished, and checks that it ran and passed.
+    /// Waits until the process has finished, and checks that the test ran and passed.
     pub(crate) fn passes(mut self) {
         let mut output = String::new();
         std::io::Read::read_to_string(&mut self.output, &mut output).unwrap();

@@ -1,4 +1,4 @@
-//! Checks that the accessors of a view and the table of its fields agree.
+//! Checks that the accessors of a view agree with the table of its fields.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use rsm_mad::wire::sa::{
     ComponentMask, JoinState, Rate, SaCapabilityMask, SaCapabilityMask2, Selector,
 };
 
-/// One getter and setter, over the bytes of a view; the second argument is the index in a row of
+/// The getter and setter of one field of a view; the second argument is the index in a row of
 /// fields.
 pub(crate) struct Accessor {
     pub(crate) name: &'static str,
@@ -26,7 +26,7 @@ pub(crate) struct Accessor {
 pub(crate) trait Raw {
     fn raw(self) -> u128;
 
-    /// The value of `bits`, whose upper bits may not fit.
+    /// The field's value in `bits`, whose upper bits may not fit the field.
     fn from_raw(bits: u128) -> Self;
 }
 
@@ -139,9 +139,9 @@ pub(crate) use accessors;
 /// The widest field that is a number; wider ones are text and paths.
 const NUMBER_BITS: u16 = 128;
 
-/// Checks `accessors` against `table` for views of `len` bytes: every number in the table has an
-/// accessor and the other way round, both read the same from arbitrary bytes, and a setter changes
-/// exactly the bits that the table gives it, whatever the value.
+/// Checks `accessors` against `table` for views of `len` bytes. Every number in the table must have
+/// an accessor and every accessor a number in the table; both must read equal values from arbitrary
+/// bytes; and a setter must change exactly the bits that the table states, whatever the value.
 pub(crate) fn check(len: usize, table: &[FieldSpec], accessors: &[Accessor]) {
     let in_table: BTreeSet<_> = table
         .iter()

@@ -254,7 +254,7 @@ attribute_test! { notice_of_a_vendor, Notice;
     "NoticeCount": notice_count, set_notice_count;
 }
 
-/// A view of `data` and its bytes after `change`.
+/// The bytes of a view of `data` after `change`.
 fn changed<A: Attribute>(data: &mut [u8], change: impl FnOnce(&mut A)) {
     change(A::from_data_mut(data.try_into().unwrap()));
 }
@@ -302,7 +302,8 @@ fn qos_config_sl_accessors_match_the_field_table() {
             },
             set: |data, index, value| {
                 changed(data, |config: &mut QosConfigSl| {
-                    // A limit too high for the field is the highest: see the next test.
+                    // A limit that is too high for the field becomes the highest limit: see the
+                    // next test.
                     let limit = value as u32 & QosConfigSl::LIMIT_MAX;
                     config.set_rate_limit(index.into(), limit);
                 });
@@ -313,7 +314,8 @@ fn qos_config_sl_accessors_match_the_field_table() {
     assert_eq!(QosConfigSl::default().bandwidth_share(16), None);
 }
 
-/// Bytes by hand from the layout: the share in the upper twelve bits of each word, the limit below.
+/// Bytes written by hand from the layout: the share is in the upper twelve bits of each word, the
+/// limit in the others.
 #[test]
 fn qos_config_sl_has_a_word_for_each_service_level() {
     let mut config = QosConfigSl::default();
@@ -526,14 +528,14 @@ fn multicast_forwarding_table_accessors_match_the_field_table() {
     assert_eq!(block_and_index(Lid(0xBFFF)), None);
 }
 
-/// Byte of the mask and bit of a port, as the order of bits is assumed to be.
+/// The byte of the mask and the bit of a port, in the assumed order of bits.
 fn place_in_mask(port: PortNum) -> (usize, u32) {
     (31 - port.index() / 8, u32::from(port.0 % 8))
 }
 
 #[test]
 fn ar_group_table_accessors_match_the_field_table() {
-    // Words of 64 bits, four in a mask.
+    // A mask is four words of 64 bits.
     check_attribute::<ArGroupTable>(&[Accessor {
         name: "PortMask",
         get: |data, index| {
@@ -658,7 +660,7 @@ fn general_info_accessors_match_the_field_table() {
     }]);
 }
 
-/// The words that devices of a running fabric answered.
+/// The words that devices of a real fabric answered.
 #[test]
 fn capabilities_of_real_devices_have_their_names() {
     let quantum2 = Capabilities([0xA02D_3775, 0x2030_5000, 0, 0]);

@@ -1,4 +1,4 @@
-//! Datagrams that crossed between libibmad and ibsim, both ways.
+//! Tests with datagrams that libibmad and ibsim exchanged, in both directions.
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::ids::{DirectedPath, Tid};
@@ -20,14 +20,15 @@ pub(crate) fn bytes<const N: usize>(text: &str) -> [u8; N] {
     out
 }
 
-/// libibmad requests PortInfo of port 3 of the switch one hop away.
+/// The request of libibmad for PortInfo of port 3 of the switch one hop away.
 const GET_PORT_INFO: &str = "0181010100000001000000123456701500150000800000030000000000000000\
     ffffffff00000000000000000000000000000000000000000000000000000000\
     0000000000000000000000000000000000000000000000000000000000000000\
     0000000000000000000000000000000000000000000000000000000000000000\
     0001";
 
-/// ibsim answers. The return path is cut after its first entries: ibsim leaves rubbish there.
+/// The answer of ibsim. The return path is cut after its first entries, because ibsim leaves
+/// arbitrary bytes behind them.
 const PORT_INFO_RESPONSE: &str = "0181018180000001000000003456701500150000800000030000000000000000\
     ffffffff00000000000000000000000000000000000000000000000000000000\
     0000000000000000000000000000000000000000000000000000000001021f02\
@@ -36,40 +37,40 @@ const PORT_INFO_RESPONSE: &str = "0181018180000001000000003456701500150000800000
     0000000000000000000000000000000000000000000000000000000000000000\
     0101";
 
-/// libibmad requests PortInfo of port 3 of the switch two hops away.
+/// The request of libibmad for PortInfo of port 3 of the switch two hops away.
 const GET_PORT_INFO_TWO_HOPS: &str = "0181010100000002000000123456703500150000000000030000000000000000\
     ffffffff00000000000000000000000000000000000000000000000000000000\
     0000000000000000000000000000000000000000000000000000000000000000\
     0000000000000000000000000000000000000000000000000000000000000000\
     000103";
 
-/// libibmad requests NodeInfo, routed by LID.
+/// The request of libibmad for NodeInfo, routed by LID.
 const GET_NODE_INFO_BY_LID: &str = "010101010000000000000012345670390011";
 
 /// The data bytes of ibsim's other answers, after OpenSM had configured the subnet.
 mod data {
-    /// NodeInfo of a CA.
+    /// The NodeInfo of a CA.
     pub(super) const NODE_INFO_OF_CA: &str = "0101010200000000001000000000000000100000000000000010000100400000\
     000000a101";
-    /// NodeInfo of a switch.
+    /// The NodeInfo of a switch.
     pub(super) const NODE_INFO_OF_SWITCH: &str = "0101020800000000002000000000000000200000000000000020000000080000\
     000000a101";
-    /// NodeDescription of a switch.
+    /// The NodeDescription of a switch.
     pub(super) const NODE_DESCRIPTION: &str = "53776974636831";
-    /// SwitchInfo.
+    /// The SwitchInfo of a switch.
     pub(super) const SWITCH_INFO: &str = "7800000004000006000000900000004030";
-    /// PortInfo of an active CA port.
+    /// The PortInfo of an active CA port.
     pub(super) const PORT_INFO_OF_CA: &str = "0000000000000000fe80000000000000000100010050c04800000ff901021f02\
     74520011404000080804e040000000000000201f00000000000000000030";
-    /// GUIDInfo of a CA.
+    /// The GUIDInfo of a CA.
     pub(super) const GUID_INFO: &str = "0000000000100001";
-    /// P_KeyTable of a CA.
+    /// The P_KeyTable of a CA.
     pub(super) const P_KEY_TABLE: &str = "ffff";
-    /// SLtoVLMappingTable.
+    /// An SLtoVLMappingTable.
     pub(super) const SL_TO_VL_MAPPING: &str = "0123456701234567";
-    /// VLArbitrationTable, lower half of high priority.
+    /// The lower half of high priority of a VLArbitrationTable.
     pub(super) const VL_ARBITRATION: &str = "000401000200030004000500060007";
-    /// LinearForwardingTable, block 0.
+    /// Block 0 of a LinearForwardingTable.
     pub(super) const LINEAR_FORWARDING_TABLE: &str = "ff010003030205ffffffffffffffffffffffffffffffffffffffffffffffffff\
     ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff";
 }
@@ -114,7 +115,7 @@ fn a_captured_response_reads_as_port_info() {
     assert_eq!(smp.header().method(), Method::GET_RESPONSE);
     assert_eq!(smp.header().attribute(), PortInfo::ID);
     assert_eq!(smp.path().hops(), [PortNum(1)]);
-    // ibsim, like the Linux MAD layer, keeps only the low half of the transaction.
+    // Like the Linux MAD layer, ibsim keeps only the low half of the transaction identifier.
     assert_eq!(smp.header().tid().low(), 0x3456_7015);
 
     let info = PortInfo::from_data(smp.data());

@@ -1,5 +1,5 @@
-//! Attributes of congestion control, against the values that libibmad of rdma-core 44, an
-//! independent implementation, reads from the same random bytes.
+//! Tests of the attributes of congestion control against the values that libibmad of rdma-core 44,
+//! an independent implementation, reads from the same random bytes.
 
 use rsm_ids::PortNum;
 use rsm_mad::ids::Tid;
@@ -60,7 +60,7 @@ fn fields_of_an_adapter_are_where_libibmad_reads_them() {
     let setting = CaCongestionSetting::of(&sample());
     assert_eq!(setting.port_control(), 0xDC04);
     assert_eq!(setting.control_map(), 0x65AA);
-    // The bytes behind the head begin the entry of service level 0.
+    // The bytes after the first fields are the entry of service level 0.
     let first = setting.entries[0];
     assert_eq!((first.ccti_timer(), first.ccti_increase()), (0x1FAD, 0x1D));
     assert_eq!((first.trigger_threshold(), first.ccti_min()), (0x5A, 0xDA));

@@ -1,4 +1,4 @@
-//! Arbitrary bytes: no panic, and taking a view changes nothing.
+//! Tests with arbitrary bytes: nothing panics, and taking a view changes nothing.
 
 use std::fmt::Write;
 
@@ -10,7 +10,8 @@ use rsm_mad::wire::smp::Smp;
 use rsm_mad::wire::{MAD_LEN, MadBytes, dissect};
 
 fn any_mad() -> impl Strategy<Value = MadBytes> {
-    // Real identifiers now and then, or the test would hardly ever reach an attribute.
+    // Some identifiers are real ones, because otherwise the test would hardly ever reach an
+    // attribute.
     let class = prop_oneof![Just(0x01u8), Just(0x81), Just(0x03), any::<u8>()];
     let attribute = prop_oneof![0x00u16..0x40, 0xFF10u16..0xFF93, Just(0x00F3), any::<u16>()];
     let trap = prop_oneof![Just(None), prop::sample::select(TRAPS).prop_map(Some)];
@@ -31,14 +32,15 @@ fn any_mad() -> impl Strategy<Value = MadBytes> {
 
 const TRAPS: &[u16] = &[64, 66, 128, 129, 131, 144, 145, 256, 257, 258, 259, 260];
 
-/// Every view of 64 bytes: identity both ways, and its text form.
+/// Takes a view of 64 bytes and converts it back, which must change nothing, and writes its text
+/// form.
 fn view<A: Attribute + std::fmt::Debug>(data: &[u8; 64], out: &mut String) {
     let view = A::from_data(data);
     assert_eq!(view.as_data(), data, "{}", A::NAME);
     write!(out, "{view:?}").unwrap();
 }
 
-/// Every record: identity both ways, and its text form.
+/// Takes a record and converts it back, which must change nothing, and writes its text form.
 fn view_record<R: Record + std::fmt::Debug>(data: &[u8], out: &mut String) {
     let record = R::from_prefix(data).unwrap();
     assert_eq!(record.as_bytes(), &data[..R::LEN], "{}", R::NAME);
@@ -136,7 +138,7 @@ proptest! {
         let smp = Smp::from_bytes_mut(&mut mad);
         smp.make_response(rsm_mad::wire::header::Status(status));
         prop_assert_eq!(smp.is_returning(), smp.is_directed() || status & 0x8000 != 0);
-        // All but method and status are unchanged.
+        // All bytes except method and status are unchanged.
         prop_assert_eq!(&mad[..3], &before[..3]);
         prop_assert_eq!(&mad[6..], &before[6..]);
     }

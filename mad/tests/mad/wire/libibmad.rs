@@ -1,5 +1,5 @@
-//! The values that libibmad, an independent implementation, reads from blocks of random bytes: that
-//! of rdma-core 44, and for XDR, which it does not know, that of August 2026.
+//! Values that libibmad, an independent implementation, reads from blocks of random bytes: libibmad
+//! of rdma-core 44, and for XDR, which that version does not know, libibmad of August 2026.
 
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::{Attribute, CapabilityMask, Details, LocalChange, Notice};
@@ -8,7 +8,8 @@ use rsm_mad::wire::header::AttrId;
 
 use crate::wire::captured::bytes;
 
-/// An attribute, 64 bytes of it, and libibmad's values of its fields, by the specification's names.
+/// An attribute, 64 bytes of it, and the values that libibmad reads from its fields, by the names
+/// of the specification.
 struct Sample {
     attribute: AttrId,
     data: &'static str,

@@ -1,5 +1,5 @@
-//! The wire views against the field tables, against bytes from real implementations, and against
-//! arbitrary bytes.
+//! Tests of the wire views against the field tables, against bytes from real implementations, and
+//! against arbitrary bytes.
 
 mod accessor;
 mod attributes;

@@ -45,7 +45,7 @@ fn mad_header_accessors_match_the_field_table() {
     );
 }
 
-/// The fields of `table` without those of other classes.
+/// The fields of `table` without those that belong to other classes.
 fn without(table: &[FieldSpec], names: &[&str]) -> Vec<FieldSpec> {
     let keep = |field: &&FieldSpec| !names.contains(&field.name);
     table.iter().filter(keep).copied().collect()

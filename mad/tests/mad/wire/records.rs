@@ -1,4 +1,4 @@
-//! The records of the SA: views, field tables and components agree.
+//! Tests of the records of the SA: views, field tables and components agree.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -29,7 +29,8 @@ fn check_record<R: Record>(accessors: &[Accessor]) {
     check_components::<R>();
 }
 
-/// Every component is a field of the record or of an embedded attribute, in the order of both.
+/// Checks that every component is a field of the record or of an embedded attribute, in the order
+/// of both.
 fn check_components<R: Record>() {
     let layout = fields::of_record(R::ID).unwrap();
     let own = layout.fields.iter().map(|field| (0, field));
@@ -280,7 +281,8 @@ record_test! { inform_info_record, InformInfoRecord;
     "Enum": enumeration, set_enumeration;
 }
 
-/// One of the rows of data of a ServiceRecord: `width` bytes each, from byte `start` of the data.
+/// The accessor of one of the rows of data of a ServiceRecord, with items of `width` bytes from
+/// byte `start` of the data on.
 macro_rules! service_data {
     ($name:literal, $start:literal, $width:literal) => {
         Accessor {
@@ -333,8 +335,8 @@ fn service_record_accessors_match_the_field_table() {
     assert_eq!(record.service_name(), &[b'n'; 64]);
 }
 
-/// For any bytes: the attribute in `R` is bytes `at..at + len` of it, and setting it changes those
-/// and no others.
+/// Checks for arbitrary bytes that the attribute in `R` is bytes `at..at + len` of it, and that
+/// setting it changes only those.
 fn check_embedded<R: Record>(
     at: usize,
     len: usize,

@@ -1,9 +1,9 @@
-//! Columns of few hops that share the links evenly.
+//! Computes columns of few hops that share the links evenly.
 //!
-//! The search for a column goes from its destination outwards, level by level. A switch takes the
-//! least loaded of the shortest paths; with a [`ChannelOrder`] only paths count that follow it. A
-//! destination switch with several hosts has several columns, each searched with the load of all
-//! columns before it.
+//! The search for a column goes from its destination outwards, level by level. Each switch takes
+//! the least loaded of its shortest paths; with a [`ChannelOrder`], only paths that follow it
+//! count. A destination switch with several hosts has several columns, each searched with the load
+//! of all columns before it.
 
 mod search;
 
@@ -15,36 +15,36 @@ use super::dependencies::ChannelOrder;
 use crate::topology::{SwitchIdx, Topology};
 use search::Search;
 
-/// The most columns of a destination switch. Hosts beyond share them in turn: finer shares cost
-/// time and memory, and switches have hardly more parallel paths to most destinations.
+/// The largest number of columns of a destination switch. Hosts beyond it take the columns in turn:
+/// finer shares cost time and memory, and few switches have more parallel paths to a destination.
 pub(super) const MAX_COLUMNS: usize = 16;
 
-/// A channel carries more than its share with more load than this many times the mean.
+/// A channel carries more than its share when its load exceeds the mean by this factor.
 const FAIR: u64 = 2;
 
 /// The paths that a search may take.
 #[derive(Clone, Copy)]
 pub(super) enum Guide<'a> {
-    /// Any shortest ones.
+    /// Any shortest path.
     Free,
-    /// Shortest ones, if possible those that follow an order.
+    /// Shortest paths that follow an order; where there are none, any shortest path.
     Prefer(&'a ChannelOrder),
-    /// Those that follow an order.
+    /// Only paths that follow an order.
     Follow(&'a ChannelOrder),
 }
 
-/// One way to a destination switch.
+/// One way to reach a destination switch, which one column describes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub(super) destination: SwitchIdx,
-    /// How many of its hosts are reached by this way.
+    /// The number of the destination's hosts that are reached by this way.
     pub(super) hosts: u64,
-    /// Which of the destination's ways it is.
+    /// The index of the way among the destination's ways.
     pub(super) number: u32,
 }
 
-/// The ways to some destinations, at most `most` each: the first of every destination, then the
-/// second, and so on; destinations with many hosts come first.
+/// The ways to the given destinations, at most `most` for each: the first way of every destination,
+/// then the second, and so on. Destinations with many hosts come first.
 pub(super) fn ways(channels: &Channels, destinations: &[SwitchIdx], most: usize) -> Vec<Way> {
     let mut by_hosts = destinations.to_vec();
     by_hosts.sort_by_key(|&switch| std::cmp::Reverse(channels.hosts(switch.0)));
@@ -66,8 +66,8 @@ pub(super) fn ways(channels: &Channels, destinations: &[SwitchIdx], most: usize)
     ways
 }
 
-/// Columns to some destinations, at most `most` each: first to those with hosts, balanced, then to
-/// the others.
+/// Computes columns to the given destinations, at most `most` for each: balanced columns to
+/// destinations with hosts first, then columns to the others.
 pub(super) fn columns(
     balance: &mut Balance<'_>,
     destinations: &[SwitchIdx],
@@ -86,7 +86,7 @@ pub(super) fn columns(
             balance.relieve(&ways, &mut columns, guide);
         }
         for (way, column) in ways.iter().zip(columns) {
-            // Ways of one destination are in the order of their numbers.
+            // The ways of one destination come in the order of their numbers.
             found.entry(way.destination).or_default().push(column);
         }
     }
@@ -97,7 +97,8 @@ pub(super) fn columns(
 pub(super) struct Balance<'a> {
     topology: &'a Topology,
     channels: &'a Channels,
-    /// By channel, for the one in the other direction, as searches read it: paths, times slowness.
+    /// The load in paths times slowness, indexed by the channel of the opposite direction, as
+    /// searches read it.
     weights: Vec<u64>,
 }
 
@@ -110,7 +111,7 @@ impl<'a> Balance<'a> {
         }
     }
 
-    /// A column for each of `ways`.
+    /// Computes a column for each of `ways`.
     pub(super) fn columns(&mut self, ways: &[Way], guide: Guide<'_>) -> Vec<Column> {
         let mut search = Search::new(self.topology, self.channels, guide);
         let find = |way: &Way| {
@@ -122,8 +123,8 @@ impl<'a> Balance<'a> {
         ways.iter().map(find).collect()
     }
 
-    /// Searches again for columns that use channels with more than their share of the load, mostly
-    /// without these channels.
+    /// Repeats the search for columns that use channels with more than their share of the load,
+    /// where possible without these channels.
     pub(super) fn relieve(&mut self, ways: &[Way], columns: &mut [Column], guide: Guide<'_>) {
         let fair = self.fair();
         let mut search = Search::new(self.topology, self.channels, guide);
@@ -148,18 +149,18 @@ impl<'a> Balance<'a> {
         }
     }
 
-    /// The load of the fullest channel.
+    /// The maximum channel load.
     pub(super) fn fullest(&self) -> u64 {
         self.weights.iter().copied().max().unwrap_or(0)
     }
 
-    /// The load of a channel that carries its fair part.
+    /// The load of a channel that carries exactly its share.
     fn fair(&self) -> u64 {
         FAIR * self.weights.iter().sum::<u64>() / self.weights.len().max(1) as u64
     }
 
-    /// The channels of a column, each by the one in the other direction, with what it adds to their
-    /// weight.
+    /// The channels of a column, each named by its opposite direction, with the weight that the
+    /// column adds to them.
     fn shares(&self, way: &Way, column: &Column) -> Vec<(usize, u64)> {
         if way.hosts == 0 {
             return Vec::new();
@@ -177,7 +178,7 @@ impl<'a> Balance<'a> {
         taken.map(share).collect()
     }
 
-    /// How much a column adds to the sum of the squares of all weights.
+    /// The increase of the sum of squared weights that a column causes.
     fn strain(&self, shares: &[(usize, u64)]) -> u128 {
         let added = |&(channel, share): &(usize, u64)| {
             u128::from(share) * (2 * u128::from(self.weights[channel]) + u128::from(share))

@@ -1,4 +1,4 @@
-//! The search for one column.
+//! Searches the paths of one column.
 
 use super::super::channels::{Channels, NONE};
 use super::super::columns::{Column, NO_GROUP};
@@ -6,32 +6,33 @@ use super::super::dependencies::ChannelOrder;
 use super::{Guide, Way};
 use crate::topology::{SwitchIdx, Topology};
 
-/// Not reached yet.
+/// The mark of a switch that the search has not reached.
 const UNSEEN: u32 = u32::MAX;
 
-/// The cost of a turn that does not follow an order, where it may be taken: more than loads add up
-/// to. Paths have fewer than 2^16 turns.
+/// The cost of a turn that breaks the order, where such turns are permitted: more than any sum of
+/// loads. Paths have fewer than 2^16 turns.
 const REFUSED: u64 = 1 << 48;
 
-/// The channels by which switches go to a destination.
+/// The state of a search: the channel by which each switch goes to a destination.
 pub(super) struct Search<'a> {
     topology: &'a Topology,
     channels: &'a Channels,
     guide: Guide<'a>,
-    /// By channel: the place of the one in the other direction, the one that the search goes by.
+    /// For each channel, the place in the order of its opposite direction, in which the search
+    /// traverses it.
     places: Vec<u32>,
     destination: u32,
     /// The switches that are connected with the destination.
     part: &'a [SwitchIdx],
-    /// By switch.
+    /// The next channel of each switch.
     next: Vec<u32>,
     cost: Vec<u64>,
     hops: Vec<u32>,
-    /// By switch: whether others go by it, so that its path stays.
+    /// For each switch: whether other switches route through it, so that its path must stay.
     settled: Vec<bool>,
-    /// Switches that are reached, in order.
+    /// The reached switches, in the order in which they were reached.
     reached: Vec<u32>,
-    /// Turns equal choices, so that columns differ.
+    /// Breaks ties between equal choices differently for each column.
     rotation: u32,
 }
 
@@ -62,8 +63,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Finds a path from every switch of the destination's part. `weights` are by channel, for the
-    /// one in the other direction; channels above the `cap` are for switches that no other reaches.
+    /// Finds a path to the destination from every switch connected with it. `weights` are indexed
+    /// by the channel of the opposite direction. Channels with a weight above `cap` serve only
+    /// switches that no other channel reaches.
     pub(super) fn run(&mut self, way: &Way, weights: &[u64], cap: u64) {
         self.destination = way.destination.0;
         self.rotation = way.destination.0.wrapping_add(way.number);
@@ -86,7 +88,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The place that channels into `switch` must be below to be legal.
+    /// The place that a channel into `switch` must be below for the turn to be legal.
     fn limit(&self, switch: u32) -> u32 {
         match self.guide {
             Guide::Prefer(order) | Guide::Follow(order) if switch != self.destination => {
@@ -96,7 +98,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Goes on from the switches reached at `begin` and later, level by level.
+    /// Continues, level by level, from the switches reached at index `begin` and later.
     fn expand(&mut self, mut begin: usize, weights: &[u64], cap: u64) {
         while begin < self.reached.len() {
             let end = self.reached.len();
@@ -104,7 +106,7 @@ impl<'a> Search<'a> {
                 self.settled[self.reached[at] as usize] = true;
             }
             if end == self.part.len() {
-                // The last level, which is mostly the largest, needs no look at its neighbours.
+                // The last level, usually the largest, has no unreached neighbours.
                 return;
             }
             for at in begin..end {
@@ -153,9 +155,9 @@ impl<'a> Search<'a> {
         (channel ^ self.rotation.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b)
     }
 
-    /// Joins switches without a legal turn by way of neighbours that take a later channel, with all
-    /// that already go by them: places rise along every path, so that later ones stay legal, and no
-    /// path can close a loop.
+    /// Connects switches without a legal path through a neighbour that switches to a later channel,
+    /// together with all switches that already route through it. Places rise along every path, so
+    /// that later turns stay legal and no path can close a loop.
     fn join_by_detours(&mut self, order: &ChannelOrder, weights: &[u64]) {
         while self.reached.len() < self.part.len() {
             let before = self.reached.len();
@@ -180,8 +182,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The shortest path of an unreached switch by way of a neighbour that takes another channel: the
-    /// channel to the neighbour, the neighbour's new one, and the hops.
+    /// The shortest path of an unreached switch through a neighbour that takes another channel: the
+    /// channel to the neighbour, the neighbour's new channel, and the number of hops.
     fn detour(&self, order: &ChannelOrder, unreached: u32) -> Option<(u32, u32, u32)> {
         let mut best: Option<(u32, u32, u32)> = None;
         for channel in self.channels.out_of(unreached) {
@@ -206,8 +208,8 @@ impl<'a> Search<'a> {
         best
     }
 
-    /// Gives the switches that are left the path by the latest channels. These paths exist for
-    /// every switch, because the turns of a spanning tree follow the order.
+    /// Gives all remaining switches the path by the latest channels. Such a path exists for every
+    /// switch, because the turns of a spanning tree follow the order.
     fn take_last(&mut self, order: &ChannelOrder) {
         if self.reached.len() == self.part.len() {
             return;
@@ -229,7 +231,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// By switch: the latest channel from which a legal path leads to the destination.
+    /// For each switch, the latest channel from which a legal path leads to the destination.
     fn last_channels(&self, order: &ChannelOrder) -> Vec<u32> {
         let mut last = vec![NONE; self.next.len()];
         for channel in order.latest_first() {
@@ -248,7 +250,7 @@ impl<'a> Search<'a> {
             .enumerate()
             .map(|(switch, &channel)| match channel {
                 NONE => NO_GROUP,
-                // At most 254 groups to a switch.
+                // A switch has at most 254 groups.
                 channel => (channel - self.channels.out_of(switch as u32).start) as u8,
             })
             .collect()

@@ -1,9 +1,10 @@
-//! Tables from next hops between switches: the common part of engines without a tree.
+//! Tables from next hops between switches: the common part of engines that need no tree.
 //!
-//! A column is one way to a destination switch: by switch, the port group that leads towards it. A
-//! destination switch has one column or several; its hosts take them in turn, and the LIDs of a
-//! host the next ones. The LIDs that share a group take its parallel links in turn; hosts, by their
-//! first LID, the link with the least traffic.
+//! A column is one way to reach a destination switch: for each switch, the port group that leads
+//! towards the destination. A destination switch has one column or several; its hosts take the
+//! columns in turn, and the further LIDs of a host take the columns after its first. LIDs that
+//! share a group take its parallel links in turn; a host's first LID takes the link with the least
+//! traffic.
 
 mod parallel;
 
@@ -13,13 +14,15 @@ use super::slots;
 use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{Group, SwitchIdx, Topology};
 
-/// By switch: the number of the port group towards the column's switch, among the switch's own.
+/// For each switch, the number, within the switch, of the port group towards the column's
+/// destination switch.
 pub(super) type Column = Vec<u8>;
 
-/// No way, or the switch itself. A switch has 254 ports at most, and so no group of this number.
+/// The mark for a switch without a path, and for the destination switch itself. A switch has at
+/// most 254 ports, so no group has this number.
 pub(super) const NO_GROUP: u8 = 255;
 
-/// The tables that follow `columns`, which are by destination switch.
+/// Builds the tables that follow `columns`, which are indexed by destination switch.
 pub(super) fn tables(topology: &Topology, columns: &[Vec<Column>]) -> Tables {
     let lfts = (0..topology.switch_count() as u32)
         .into_par_iter()
@@ -40,7 +43,8 @@ fn table(topology: &Topology, columns: &[Vec<Column>], switch: SwitchIdx) -> Lft
             turns
         })
         .collect();
-    // By sort of destination, then by group: the next turn. Hosts share parallel links evenly.
+    // The next slot, by kind of destination and then by group. Hosts are kept apart so that they
+    // share parallel links evenly.
     let mut next = [vec![0usize; groups.len()], vec![0usize; groups.len()]];
     let mut entries = vec![NO_PATH; topology.top_lid().index() + 1];
     for to in topology.indices() {

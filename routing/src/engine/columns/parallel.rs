@@ -1,4 +1,4 @@
-//! Parallel links between two switches, shared by traffic.
+//! Shares traffic among the parallel links between two switches.
 
 use rsm_ids::PortNum;
 
@@ -7,8 +7,8 @@ use crate::engine::channels::Channels;
 use crate::tables::Tables;
 use crate::topology::{Destination, SwitchIdx, Topology};
 
-/// Gives each host, at every switch that reaches it over parallel links, the link that is least
-/// loaded with traffic of hosts for its rate. The entries for hosts' further LIDs stay.
+/// Gives each host, at every switch that reaches it over parallel links, the link whose host
+/// traffic is least relative to its rate. Entries for the further LIDs of hosts stay.
 pub(super) fn share(topology: &Topology, columns: &[Vec<Column>], tables: &mut Tables) {
     let is_parallel =
         |switch: &SwitchIdx| topology.groups(*switch).any(|group| group.links.len() > 1);
@@ -39,15 +39,15 @@ pub(super) fn share(topology: &Topology, columns: &[Vec<Column>], tables: &mut T
     }
 }
 
-/// The traffic of hosts on each link.
+/// The host traffic on each link.
 struct Links<'a> {
     topology: &'a Topology,
     load: Vec<u64>,
 }
 
 impl Links<'_> {
-    /// Puts a flow on one of the parallel links that a column takes at a switch; `None` where there
-    /// is no choice.
+    /// Puts a flow on one of the parallel links that a column takes at a switch, and returns the
+    /// link's port; `None` where there is only one link.
     fn take(&mut self, switch: SwitchIdx, column: &Column, flow: u64) -> Option<PortNum> {
         let groups = self.topology.group_range(switch);
         let group = groups.start + usize::from(column[switch.index()]);
@@ -57,7 +57,7 @@ impl Links<'_> {
         let links = self.topology.group(group).links;
         let numbered = self.topology.link_range(group).zip(links);
         let (least, link) = numbered.min_by(|one, other| {
-            // Products of numbers of paths and rates: below 2^64.
+            // Products of path counts and rates stay below 2^64.
             let [one, other] = [(one, other), (other, one)]
                 .map(|(own, against)| (self.load[own.0] + flow) * u64::from(against.1.weight));
             one.cmp(&other)

@@ -1,11 +1,12 @@
-//! The greedy order: sources first, sinks last, else the channel that gains most by being first.
+//! The greedy order of channels: sources first, sinks last, and otherwise the channel that gains
+//! most by coming next.
 
 use std::collections::BinaryHeap;
 
 use super::{ChannelOrder, NEEDED, Wanted};
 use crate::engine::channels::Channels;
 
-/// An order of much wanted traffic; equals as in `ties`.
+/// Computes an order in which much of the `wanted` traffic is legal; ties are broken as in `ties`.
 pub(super) fn order(channels: &Channels, wanted: &Wanted, ties: &ChannelOrder) -> ChannelOrder {
     let mut greedy = Greedy::new(channels, wanted, ties);
     let mut front = Vec::with_capacity(channels.count());
@@ -35,13 +36,14 @@ struct Greedy<'a> {
     channels: &'a Channels,
     wanted: &'a Wanted,
     ties: &'a ChannelOrder,
-    /// By channel, for the channels not yet placed: traffic that comes in by turns, and goes out.
+    /// For each channel not yet placed, the traffic of the turns into it; `outward` has the traffic
+    /// of the turns out of it.
     inward: Vec<u64>,
     outward: Vec<u64>,
     placed: Vec<bool>,
     sources: Vec<u32>,
     sinks: Vec<u32>,
-    /// (gain, early in the order of ties, channel), with gains that may be out of date.
+    /// Entries of (gain, reversed place in the order of ties, channel); gains may be out of date.
     heap: BinaryHeap<(i64, std::cmp::Reverse<u32>, u32)>,
 }
 
@@ -72,7 +74,7 @@ impl<'a> Greedy<'a> {
         greedy
     }
 
-    /// How much more traffic becomes legal than refused if the channel is next.
+    /// The traffic that becomes legal less the traffic that is refused if the channel comes next.
     fn gain(&self, channel: u32) -> i64 {
         let traffic = |weight: u64| (weight % NEEDED) as i64;
         traffic(self.outward[channel as usize]) - traffic(self.inward[channel as usize])
@@ -84,13 +86,13 @@ impl<'a> Greedy<'a> {
         } else if self.inward[channel as usize] == 0 {
             self.sources.push(channel);
         } else if self.inward[channel as usize] < NEEDED {
-            // The others wait for the channels before them in the tree.
+            // All other channels wait for those before them in the tree.
             let tie = std::cmp::Reverse(self.ties.place(channel));
             self.heap.push((self.gain(channel), tie, channel));
         }
     }
 
-    /// Takes a channel and its turns out; `false` where it was out already.
+    /// Removes a channel and its turns; `false` if it was already removed.
     fn remove(&mut self, channel: u32) -> bool {
         if std::mem::replace(&mut self.placed[channel as usize], true) {
             return false;
@@ -132,7 +134,7 @@ mod tests {
     #[test]
     fn acyclic_traffic_is_legal_as_a_whole() {
         with_order("torus:4x4", |channels, _, ties| {
-            // All turns from a channel to one of a higher number.
+            // Wants every turn from a channel to one of a higher number.
             let mut wanted = vec![0; channels.turns()];
             for input in 0..channels.count() as u32 {
                 for output in channels.out_of(channels.to(input)).filter(|&to| to > input) {

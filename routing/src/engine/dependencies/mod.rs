@@ -24,10 +24,11 @@ use crate::topology::{Order, SwitchIdx, Topology};
 
 pub(super) use tree::Tree;
 
-/// By turn: how much traffic wants it.
+/// The amount of traffic that wants each turn.
 pub(super) type Wanted = Vec<u64>;
 
-/// Adds traffic to the turns of a column: each switch goes by `next`, and sends `flows` over it.
+/// Adds the traffic of a column to its turns: each switch forwards by `next` and sends `flows` that
+/// way.
 pub(super) fn add_turns(channels: &Channels, next: &[u32], flows: &[u64], wanted: &mut Wanted) {
     for (&channel, &flow) in next.iter().zip(flows) {
         if channel != NONE {
@@ -39,16 +40,16 @@ pub(super) fn add_turns(channels: &Channels, next: &[u32], flows: &[u64], wanted
     }
 }
 
-/// More than all traffic of a channel together: what a turn of the spanning tree is worth. Fewer
+/// The worth of a turn of the spanning tree: more than all traffic of a channel together. Fewer
 /// than 2^32 pairs of LIDs have paths.
 const NEEDED: u64 = 1 << 36;
 
-/// Places of channels, which rise along every legal path.
+/// A total order of the channels: places rise along every legal path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ChannelOrder {
-    /// By channel.
+    /// The place of each channel.
     places: Vec<u32>,
-    /// The channels in their order.
+    /// The channels, sorted by place.
     channels: Vec<u32>,
 }
 
@@ -61,8 +62,9 @@ impl ChannelOrder {
         ChannelOrder { places, channels }
     }
 
-    /// The order of up*/down* paths by an order of the switches: all channels up, the lowest first,
-    /// then all channels down, the highest first. Every turn but those from down to up is legal.
+    /// The channel order of up*/down* paths under an order of the switches: all channels up, the
+    /// lowest first, then all channels down, the highest first. Every turn except from down to up
+    /// is legal.
     pub(super) fn up_and_down(channels: &Channels, order: &Order) -> ChannelOrder {
         let key = |channel: u32| {
             let [from, to] = [channels.from(channel), channels.to(channel)]
@@ -78,8 +80,8 @@ impl ChannelOrder {
         ChannelOrder::of(sorted)
     }
 
-    /// An order in which the turns of the spanning tree are legal, and as much of the `wanted`
-    /// traffic as can be found.
+    /// Computes an order in which the turns of the spanning tree are legal, and as much of the
+    /// `wanted` traffic as the heuristics achieve.
     pub(super) fn around(
         topology: &Topology,
         channels: &Channels,
@@ -94,7 +96,7 @@ impl ChannelOrder {
         let greedy = || sift::improve(channels, &wanted, greedy::order(channels, &wanted, &start));
         let improved = || sift::improve(channels, &wanted, start.clone());
         let (one, other) = rayon::join(improved, greedy);
-        // A turn of the tree outweighs all traffic, and the greedy order has all of them.
+        // The greedy order contains all turns of the tree, because each outweighs all traffic.
         if other.refused(channels, &wanted) < one.refused(channels, &wanted) {
             other
         } else {
@@ -102,7 +104,8 @@ impl ChannelOrder {
         }
     }
 
-    /// An order in which much of the `wanted` traffic is legal; equals are as in `ties`.
+    /// Computes an order in which much of the `wanted` traffic is legal; ties are broken as in
+    /// `ties`.
     pub(super) fn greedy(
         channels: &Channels,
         wanted: &Wanted,
@@ -111,7 +114,7 @@ impl ChannelOrder {
         sift::improve(channels, wanted, greedy::order(channels, wanted, ties))
     }
 
-    /// This order, changed for other traffic; the turns of the tree stay legal.
+    /// Adapts this order to other traffic; the turns of the tree stay legal.
     pub(super) fn refitted(self, channels: &Channels, tree: &Tree, wanted: Wanted) -> ChannelOrder {
         sift::improve(channels, &tree.needed(channels, wanted), self)
     }
@@ -128,7 +131,7 @@ impl ChannelOrder {
         self.channels.iter().rev().copied()
     }
 
-    /// The traffic of turns that are not legal.
+    /// The amount of traffic on turns that are not legal.
     pub(super) fn refused(&self, channels: &Channels, weights: &Wanted) -> u64 {
         let all = 0..channels.count() as u32;
         all.into_par_iter()

@@ -3,11 +3,11 @@
 use super::{ChannelOrder, Wanted};
 use crate::engine::channels::Channels;
 
-/// How often all channels are looked at; most gain comes in the first rounds.
+/// The number of passes over all channels; most of the gain comes in the first passes.
 const ROUNDS: usize = 4;
 
-/// Room between two channels for others to move to; a place is found by halving, and rounds renew
-/// the room.
+/// The gap between the keys of two neighbouring channels, into which others can move. A channel
+/// moves to the middle of a gap, and each pass restores the gaps.
 const ROOM: u64 = 1 << 32;
 
 /// Moves channels as long as that makes more of the `wanted` traffic legal.
@@ -45,19 +45,19 @@ pub(super) fn improve(
 struct Round<'a> {
     channels: &'a Channels,
     wanted: &'a Wanted,
-    /// By channel; with the channel's number they are the order.
+    /// The sort key of each channel; ties are broken by channel number.
     keys: Vec<u64>,
-    /// The turns of the channel at hand: the other channel's key, and what a place behind it gains
-    /// over one before it.
+    /// The turns of the current channel: the other channel's key, and what a place behind it gains
+    /// over a place before it.
     near: Vec<(u64, i64)>,
 }
 
 impl Round<'_> {
-    /// Moves a channel to its best place; `false` where it has that.
+    /// Moves a channel to its best place; `false` if it is already there.
     fn place(&mut self, channel: u32) -> bool {
         self.collect(channel);
         let own = self.keys[channel as usize];
-        // Gains relative to a place before all others.
+        // Gains are relative to a place before all others.
         let (mut gain, mut best, mut best_at, mut current) = (0i64, 0i64, 0, 0i64);
         for (number, &(key, step)) in self.near.iter().enumerate() {
             gain += step;

@@ -1,15 +1,16 @@
-//! The spanning tree that joins all switches under every order, and an up*/down* order around it.
+//! The spanning tree that keeps all switches connected under every order, and an up*/down* order
+//! around it.
 
 use super::{ChannelOrder, NEEDED, Wanted};
 use crate::engine::channels::{Channels, NONE};
 use crate::topology::levels;
 use crate::topology::{Component, SwitchIdx, Topology};
 
-/// A spanning tree of each part, by distance from a switch with hosts in its middle.
+/// A spanning tree of each connected part, rooted at a central switch with hosts.
 pub(in super::super) struct Tree {
     roots: Vec<SwitchIdx>,
     distance: Vec<Option<u32>>,
-    /// By switch: the channel to its parent.
+    /// For each switch, the channel to its parent.
     up: Vec<u32>,
 }
 
@@ -33,7 +34,7 @@ impl Tree {
         }
     }
 
-    /// The `wanted` traffic, with more on each turn of the tree than all traffic together.
+    /// The `wanted` traffic, plus on each turn of the tree more than all traffic together.
     pub(super) fn needed(&self, channels: &Channels, mut wanted: Wanted) -> Wanted {
         for switch in 0..channels.switches() as u32 {
             let in_tree: Vec<u32> = channels
@@ -52,8 +53,8 @@ impl Tree {
         wanted
     }
 
-    /// An order in which the tree's turns are legal: up and down by distance from the hosts, and
-    /// once down to the root and up again.
+    /// Computes an order in which the tree's turns are legal: up and down by distance from the
+    /// hosts, and once down to the root and up again.
     pub(in super::super) fn order(&self, topology: &Topology, channels: &Channels) -> ChannelOrder {
         let heights = self.heights(topology);
         let ancestors = self.ancestors(topology, &heights);
@@ -80,8 +81,8 @@ impl Tree {
         ChannelOrder::of(sorted)
     }
 
-    /// A rank of each switch, all different, the highest at the top: by distance from the hosts,
-    /// equals by that from the root.
+    /// A distinct rank of each switch, the highest at the top: by distance from the hosts, ties
+    /// broken by distance from the root.
     fn heights(&self, topology: &Topology) -> Vec<u64> {
         let levels = levels::from_edges(topology, levels::ANY_HOST);
         let mut sorted: Vec<SwitchIdx> = topology.indices().collect();
@@ -99,7 +100,7 @@ impl Tree {
         heights
     }
 
-    /// By switch: whether it is a root or above one.
+    /// For each switch: whether it is a root or above one.
     fn ancestors(&self, topology: &Topology, heights: &[u64]) -> Vec<bool> {
         let mut above = vec![false; heights.len()];
         let mut queue = self.roots.clone();
@@ -114,8 +115,8 @@ impl Tree {
     }
 }
 
-/// For each part, the switch with hosts that is nearest to its middle: a tree has one place where
-/// paths go down and up again then, at the root.
+/// For each connected part, the switch with hosts nearest to its centre. With such a root, the only
+/// place where a path of the tree goes down and up again is the root.
 fn roots(topology: &Topology) -> Vec<SwitchIdx> {
     let centres = levels::centres(topology);
     let distance = levels::distances(topology, &centres);

@@ -1,4 +1,4 @@
-//! A lane for each pair of switches.
+//! Assigns a VL to each pair of switches.
 
 use rayon::prelude::*;
 
@@ -7,13 +7,13 @@ use super::super::columns::Column;
 use super::super::dependencies::{ChannelOrder, Wanted, add_turns};
 use crate::topology::SwitchIdx;
 
-/// No lane yet.
+/// The mark of a pair without a VL.
 const OPEN: u8 = u8::MAX;
 
-/// How many destinations one task follows.
+/// The number of destinations that one parallel task follows.
 const TASK: usize = 32;
 
-/// The traffic on each turn, where the paths between a source and a destination have a weight.
+/// The traffic on each turn, where `weight` gives the paths between a source and a destination.
 pub(super) fn wanted(
     channels: &Channels,
     columns: &[Vec<Column>],
@@ -50,7 +50,7 @@ pub(super) fn follow(channels: &Channels, columns: &[Vec<Column>], order: &Chann
     })
 }
 
-/// Whether the turn that follows `channel` is legal, or there is none.
+/// Whether the turn that follows `channel` is legal; true if the path ends there.
 fn is_legal(channels: &Channels, next: &[u32], channel: u32, order: &ChannelOrder) -> bool {
     if channel == NONE {
         return true;
@@ -59,19 +59,19 @@ fn is_legal(channels: &Channels, next: &[u32], channel: u32, order: &ChannelOrde
     onward == NONE || order.is_legal(channel, onward)
 }
 
-/// The lanes of all pairs.
+/// The VLs of all pairs.
 pub(super) struct Layers<'a> {
     channels: &'a Channels,
     columns: &'a [Vec<Column>],
-    /// By destination, then by source; the same for both directions, because answers have the
-    /// service level of their request.
+    /// The VL by destination, then by source. It is equal in both directions, because an answer has
+    /// the service level of its request.
     levels: Vec<u8>,
     count: u8,
 }
 
 impl<'a> Layers<'a> {
-    /// A lane for every pair; `None` where `most` lanes do not suffice. `first` is the order
-    /// of the first lane.
+    /// Assigns a VL to every pair; `None` if `most` VLs do not suffice. `first` is the channel
+    /// order of the first VL.
     pub(super) fn new(
         channels: &'a Channels,
         columns: &'a [Vec<Column>],
@@ -101,7 +101,7 @@ impl<'a> Layers<'a> {
         self.count.max(1)
     }
 
-    /// Adds a lane, with the open pairs that fit an order; the first lane has order `first`.
+    /// Adds a VL with the pairs without a VL that fit an order; the first VL has order `first`.
     fn fill(&mut self, first: &ChannelOrder) {
         let count = self.columns.len();
         let fits = if self.count == 0 {
@@ -120,7 +120,8 @@ impl<'a> Layers<'a> {
         self.count += 1;
     }
 
-    /// By destination and source: whether the pair is open, and all of its paths follow the order.
+    /// For each destination and source, whether the pair has no VL yet and all of its paths follow
+    /// the order.
     fn fitting(&self, order: &ChannelOrder) -> Vec<bool> {
         let count = self.columns.len();
         let mut one_way = vec![true; count * count];
@@ -141,9 +142,9 @@ impl<'a> Layers<'a> {
     }
 }
 
-/// Clears `fits` of each switch whose path has a turn that is not legal.
+/// Clears `fits` for each switch whose path has an illegal turn.
 fn legal_from(channels: &Channels, next: &[u32], order: &ChannelOrder, fits: &mut [bool]) {
-    // Whether the path of a switch is legal, as far as it is known.
+    // Whether the path of a switch is legal; `None` until known.
     let mut known: Vec<Option<bool>> = vec![None; next.len()];
     let mut path = Vec::new();
     for (start, fits) in fits.iter_mut().enumerate() {

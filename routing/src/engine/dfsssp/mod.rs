@@ -1,4 +1,4 @@
-//! `dfsssp`: shortest paths, and as many lanes as it takes.
+//! `dfsssp`: balanced shortest paths, deadlock-free on as many VLs as they need.
 
 mod layers;
 
@@ -12,12 +12,12 @@ use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
 use layers::Layers;
 
-/// Shortest paths between hosts, balanced, each pair of switches on the first lane whose paths
-/// close no cycle with those of the pair (after Domke, Hoefler and Nagel, "Deadlock-free oblivious
+/// Shortest paths between hosts, balanced, and each pair of switches on the first VL where its
+/// paths close no cycle with the others (after Domke, Hoefler and Nagel, "Deadlock-free oblivious
 /// routing for arbitrary topologies", IPDPS'11).
 ///
-/// A lane has an order of the channels that suits most of the paths without a lane; the pairs all
-/// of whose paths follow the order are on the lane, and the next lane is for the rest.
+/// Each VL has an order of the channels that suits most of the paths not yet assigned. Pairs whose
+/// paths all follow the order go on this VL; the next VL takes the rest.
 ///
 /// - *Guarantee*: shortest paths without a credit loop on any graph for which the lanes suffice;
 ///   where they do not there is an error, and [`nue`](super::Nue) is the engine to use. Paths to
@@ -66,14 +66,14 @@ impl Engine for Dfsssp {
     }
 }
 
-/// Columns by destination switch, and their lanes.
+/// Columns by destination switch, and the VLs of their paths.
 struct Found {
     columns: Vec<Vec<Column>>,
     lanes: Lanes,
 }
 
-/// Columns on at most `most` lanes; several to a switch with several hosts, where they need no
-/// more lanes than one.
+/// Computes columns that need at most `most` VLs; a switch with several hosts gets several columns
+/// if that needs no more VLs than one column. `None` if `most` VLs do not suffice.
 fn route(topology: &Topology, channels: &Channels, most: u8) -> Option<Found> {
     let found = attempt(topology, channels, 1, most)?;
     let has_several = topology.indices().any(|switch| topology.hosts(switch) > 1);
@@ -84,7 +84,7 @@ fn route(topology: &Topology, channels: &Channels, most: u8) -> Option<Found> {
     Some(attempt(topology, channels, MAX_COLUMNS, lanes).unwrap_or(found))
 }
 
-/// How often the paths and the order of the first lane are fitted to each other.
+/// The number of times that the paths and the order of the first VL are fitted to each other.
 const FITTINGS: usize = 2;
 
 fn attempt(topology: &Topology, channels: &Channels, ways: usize, most: u8) -> Option<Found> {
@@ -114,7 +114,7 @@ fn attempt(topology: &Topology, channels: &Channels, ways: usize, most: u8) -> O
     Some(Found { columns, lanes })
 }
 
-/// The lanes that the paths of `columns` need, if at most `most`.
+/// Assigns the VLs that the paths of `columns` need; `None` if there are more than `most`.
 fn lanes(
     topology: &Topology,
     channels: &Channels,

@@ -1,34 +1,34 @@
-//! An order in which detours are legal beside the paths of a tree.
+//! An order of the switches in which detours are legal beside the paths of a tree.
 //!
-//! By the ranks of a tree no path joins two of its roots, and a broken cable takes the only path of
-//! some more pairs. Their detours turn from down to up at one switch, the *apex*, mostly a leaf. All
-//! paths follow one order nevertheless: that of the tree, in which the links between the apex and
-//! the switches above it are turned around, so that the apex is the highest switch of all. It is an
-//! order for the paths of the tree as well, whichever parts are missing, as long as only one way
-//! leads down from each of those switches to the apex: a path would have to climb and descend among
-//! them to change its direction twice, and there is nowhere else to descend to.
+//! Under the ranks of a tree no path joins two roots, and a broken cable can cut the only path of
+//! further pairs. Their detours turn from down to up at one switch, the *apex*, usually a leaf. All
+//! paths nevertheless follow one order: that of the tree, with the links between the apex and the
+//! switches above it reversed, so that the apex is the highest switch of all. The paths of the tree
+//! follow this order as well, whichever parts are missing, as long as only one path leads down from
+//! each of those switches to the apex: to change direction twice, a path would have to climb and
+//! descend among them, and there is nowhere else to descend to.
 //!
 //! One order therefore serves base paths, detours, stages, proofs and multicast trees. The order
 //! changes only with the apex: when a fault above the apex leaves a pair without a detour. A fabric
-//! without an apex has a few switches ranked above its roots instead (`updn/connect_roots.rs`).
+//! without an apex ranks a few switches above its roots instead (`updn/connect_roots.rs`).
 
 use fixedbitset::FixedBitSet;
 
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// Switches of a fabric that can be its apex.
+/// The switches of a fabric that can be its apex.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Apexes {
-    /// The best first. No two have a switch in common that lies above both, except the peaks of
-    /// the order, so that one fault spoils only one of them.
+    /// Candidates, the best first. No switch lies above two of them, except the peaks of the order,
+    /// so that one fault affects only one candidate.
     candidates: Vec<SwitchIdx>,
-    /// The best of each component that has several peaks.
+    /// The best candidate of each component that has several peaks.
     joining: Vec<SwitchIdx>,
 }
 
 impl Apexes {
-    /// The apexes of a fabric whose ranks give `order`: with them detours reach everything while
-    /// nothing is missing. `None` where a component with several peaks has none.
+    /// The apexes of a fabric whose ranks give `order`; with them detours connect all pairs while
+    /// nothing is missing. `None` if a component with several peaks has no candidate.
     pub(in super::super) fn of(known: &Topology, order: &Order) -> Option<Apexes> {
         let mut is_peak = FixedBitSet::with_capacity(known.switch_count());
         let mut peaks_of = vec![0; known.components().len()];
@@ -86,14 +86,14 @@ impl Apexes {
         &self.candidates
     }
 
-    /// The apex of each component that detours join, while nothing is missing.
+    /// The apex of each component that needs detours, while nothing is missing.
     pub(in super::super) fn joining(&self) -> &[SwitchIdx] {
         &self.joining
     }
 }
 
-/// The switches above `apex`, each after one below it; `None` where two ways lead down from one of
-/// them.
+/// The switches above `apex`, each after a switch below it; `None` if two paths lead down from one
+/// of them.
 fn single_ways_up(known: &Topology, order: &Order, apex: SwitchIdx) -> Option<Vec<SwitchIdx>> {
     let mut found = vec![apex];
     let mut is_found = FixedBitSet::with_capacity(known.switch_count());
@@ -114,7 +114,8 @@ fn single_ways_up(known: &Topology, order: &Order, apex: SwitchIdx) -> Option<Ve
     Some(found)
 }
 
-/// The port groups between `apex`, the switches above it and those above them.
+/// The port groups between `apex` and the switches above it, and between these switches and those
+/// above them.
 pub(super) fn groups_above<'a>(
     known: &'a Topology,
     order: &'a Order,
@@ -127,8 +128,8 @@ pub(super) fn groups_above<'a>(
     })
 }
 
-/// `order` with `apexes` on top, each with the switches above it that `belongs` to it, which come
-/// in the opposite of their order.
+/// Puts `apexes` on top of `order`, each followed, in reverse order, by the switches above it for
+/// which `belongs` holds.
 pub(super) fn turned(
     known: &Topology,
     order: &Order,

@@ -1,4 +1,4 @@
-//! The paths of a fabric's tree, and the detours beside them.
+//! The tree paths of a fabric, and the detours beside them.
 
 use std::sync::Arc;
 
@@ -26,23 +26,23 @@ pub(super) struct Base {
     pub(super) rank: Rank,
     pub(super) numbering: Numbering,
     pub(super) apexes: Apexes,
-    /// Costs of the known fabric.
+    /// The costs in the known fabric.
     pub(super) intact: Vec<Arc<Tile>>,
-    /// Costs of the present one.
+    /// The costs in the present fabric.
     pub(super) tiles: Vec<Arc<Tile>>,
 }
 
-/// Paths for all pairs.
+/// The paths of all pairs.
 pub(super) struct Paths {
     pub(super) base: Base,
     pub(super) detours: Detours,
-    /// The order of the paths, where it is another one than that of the tree until missing parts
-    /// are back.
+    /// The order of the paths, if it differs from the order of the tree until missing parts are
+    /// back.
     pub(super) interim: Option<Order>,
 }
 
 impl Site<'_> {
-    /// Paths from `roots`, which may be empty.
+    /// Computes paths from `roots`, which may be empty.
     ///
     /// # Errors
     /// [`EngineError::PathTooLong`] where no path between two switches is short enough.
@@ -61,14 +61,14 @@ impl Site<'_> {
         let mut other = self.joined(roots);
         let mut interim = None;
         let detours = if self.live.is_complete() {
-            // Cables were moved: the parts that the earlier order was made for are gone for good.
+            // Cables were moved: the parts for which the earlier order was made are gone for good.
             other.mending = Unreached::Mended.mending(self.known, &other.order);
             base = self.base(other);
             Detours::of(&self.detour_inputs(&base))
         } else {
             // The missing parts were the only legal path of some pairs, and no apex has detours for
-            // all of them. Another order has paths for them; levels, and with them the balance,
-            // stay, and the usual order returns with the missing parts.
+            // all of them. Another order has paths for these pairs; levels, and with them the
+            // balance, stay. The usual order returns with the missing parts.
             let order = on_known(self.known, self.present, &other.order, &base.rank.order);
             base.tiles = self.costs(&order, &base.numbering.columns, &self.live.groups);
             let reason = &mut base.rank.reason;
@@ -92,7 +92,7 @@ impl Site<'_> {
         })
     }
 
-    /// The paths by an order.
+    /// Computes the paths that follow an order.
     fn base(&self, mut rank: Rank) -> Base {
         let (columns, intact) = match rank.costs.take() {
             Some(chosen) => {
@@ -127,7 +127,7 @@ impl Site<'_> {
         tiles.into_iter().map(Arc::new).collect()
     }
 
-    /// The input of the detours beside the paths of a tree.
+    /// The inputs for detours beside the paths of a tree.
     fn detour_inputs<'w>(&'w self, base: &'w Base) -> detours::Inputs<'w> {
         detours::Inputs {
             known: self.known,
@@ -141,7 +141,8 @@ impl Site<'_> {
         }
     }
 
-    /// Another order for the present fabric, which reaches all pairs without detours.
+    /// Computes another order for the present fabric, under which all pairs have paths without
+    /// detours.
     fn joined(&self, roots: &[SwitchIdx]) -> Rank {
         let columns = |order: &Order| numbering::columns(self.present, order.levels());
         let roots = find(self.present, roots, self.known);
@@ -149,7 +150,7 @@ impl Site<'_> {
     }
 }
 
-/// The present ones among some switches of the known fabric.
+/// The numbers, in the topology, of those switches of the known fabric that are present.
 fn find(topology: &Topology, switches: &[SwitchIdx], known: &Topology) -> Vec<SwitchIdx> {
     let guids = switches.iter().map(|&switch| known.switch(switch).guid);
     guids
@@ -157,7 +158,7 @@ fn find(topology: &Topology, switches: &[SwitchIdx], known: &Topology) -> Vec<Sw
         .collect()
 }
 
-/// An order of the present switches, extended to all known ones, with the levels of `usual`.
+/// Extends an order of the present switches to all known switches, with the levels of `usual`.
 fn on_known(known: &Topology, topology: &Topology, order: &Order, usual: &Order) -> Order {
     let guid = |switch: &SwitchIdx| topology.switch(*switch).guid;
     let here = order.highest_first().iter().map(guid);

@@ -1,9 +1,9 @@
-//! Paths for pairs that the order of the tree leaves without one.
+//! Detours: paths for pairs that have none in the order of the tree.
 //!
-//! Only pairs with an end port get one, unless the options ask for pairs of two switches as well,
-//! and all other entries stay as they are. A switch without a path of the tree goes up by the
-//! [turned order](super::apex) to a switch that has one, or that takes a detour itself. It never
-//! has to go down: where a way down leads on, the tree has a path.
+//! Only pairs with an end port get a detour, unless the options ask for pairs of two switches as
+//! well; all other entries stay as they are. A switch without a tree path goes up by the [turned
+//! order](super::apex) to a switch that has one, or that takes a detour itself. It never has to go
+//! down: where a path down leads on, the tree already has a path.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,44 +20,45 @@ use super::live::Live;
 use super::numbering::Numbering;
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// The most detours: each is computed and kept on its own, a quarter of a million take some 0.2 s.
-/// Beyond them another order takes less.
+/// The maximum number of detours: each is computed and kept separately, a quarter of a million in
+/// some 0.2 s. Beyond that, another order takes less time.
 pub(in super::super) const MAX_DETOURS: usize = 1 << 18;
 
-/// So many columns of one tile are read together: their costs are next to each other.
+/// The number of columns of one tile that are read together, because their costs are adjacent in
+/// memory.
 const TOGETHER: usize = 32;
 
 /// The detours of a routing.
 #[derive(Clone)]
 pub(super) struct Detours {
-    /// The order that they and the paths of the tree follow.
+    /// The order that the detours and the paths of the tree follow.
     pub(super) order: Arc<Order>,
-    /// By column.
+    /// The detours by column.
     columns: BTreeMap<u32, Arc<Column>>,
 }
 
 /// The detours to one switch, sorted.
 type Column = Vec<Detour>;
 
-/// The detour of one switch.
+/// The detour of one switch to one column.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Detour {
     switch: SwitchIdx,
-    /// Hops to the destination.
+    /// The hops to the destination.
     pub(super) cost: u8,
-    /// The port groups that it may take.
+    /// The port groups that the detour may take.
     pub(super) groups: Vec<u32>,
 }
 
-/// Why detours do not reach all pairs.
+/// The reason why detours do not connect all pairs.
 enum Failure {
-    /// A switch has no detour to this column, one of several perhaps.
+    /// Some switch has no detour to this column, which may be one of several such columns.
     Unreached(u32),
-    /// There would be more than [`MAX_DETOURS`].
+    /// More than [`MAX_DETOURS`] detours would be needed.
     TooMany,
 }
 
-/// The input of detours: a fabric and the paths of its tree.
+/// The inputs for detours: a fabric and the paths of its tree.
 #[derive(Clone, Copy)]
 pub(super) struct Inputs<'a> {
     pub(super) known: &'a Topology,
@@ -73,7 +74,7 @@ pub(super) struct Inputs<'a> {
 }
 
 impl Detours {
-    /// None at all, beside paths by `order`.
+    /// No detours: all pairs follow `order`.
     pub(super) fn none(order: &Order) -> Detours {
         Detours {
             order: Arc::new(order.clone()),
@@ -81,21 +82,22 @@ impl Detours {
         }
     }
 
-    /// The order that all paths follow, by GUID, the highest first; `None` where it is `usual`.
+    /// The GUIDs of the switches in the order that all paths follow, the highest first; `None` if
+    /// that order is `usual`.
     pub(super) fn followed(&self, known: &Topology, usual: &Order) -> Option<Vec<Guid>> {
         let switches = self.order.highest_first();
         let guids = || switches.iter().map(|&switch| known.switch(switch).guid);
         (switches != usual.highest_first()).then(|| guids().collect())
     }
 
-    /// The same by the groups of another fabric with the same switches, without groups that it does
-    /// not have.
+    /// The detours with the group numbers of another fabric with equal switches; groups that it
+    /// lacks are left out.
     pub(super) fn renumbered(&self, from: &Topology, to: &Topology) -> Detours {
         let group_of = |switch: SwitchIdx, group: u32| {
             let neighbour = from.group(group as usize).neighbour;
             let mut groups = to.group_range(switch);
             let group = groups.find(|&group| to.group(group).neighbour == neighbour);
-            // Fewer groups than ports.
+            // There are fewer groups than ports.
             group.map(|group| group as u32)
         };
         let of_switch = |detour: &Detour| Detour {
@@ -114,14 +116,14 @@ impl Detours {
         }
     }
 
-    /// Detours for all pairs that need one; `None` where those of no apex reach all of them.
+    /// Computes detours for all pairs that need one; `None` if no apex connects every pair.
     pub(super) fn of(inputs: &Inputs<'_>) -> Option<Detours> {
         let detours = Detours::none(&inputs.usual_order());
         detours.again(inputs, &inputs.unreached())
     }
 
-    /// The same after parts have come and gone, where only `changed` columns may need other detours
-    /// than these, and those that the parts concern.
+    /// Computes the detours after parts have come and gone. Only the `changed` columns and those
+    /// that the parts concern may need other detours. `None` if no apex connects every pair.
     pub(super) fn follow(
         &self,
         inputs: &Inputs<'_>,
@@ -144,8 +146,9 @@ impl Detours {
         detours.again(inputs, &columns.into_iter().collect::<Vec<_>>())
     }
 
-    /// The same with these columns computed again; where the order does not serve them, by the
-    /// apexes with the fewest broken cables above them that do.
+    /// Computes these columns again. If the order does not connect all of their pairs, tries apexes
+    /// that do, those with the fewest broken cables above them first. `None` if no apex connects
+    /// every pair.
     fn again(mut self, inputs: &Inputs<'_>, columns: &[u32]) -> Option<Detours> {
         let failed = match self.fill(inputs, columns) {
             Ok(()) => return Some(self),
@@ -164,7 +167,7 @@ impl Detours {
                 inputs.part_of(to) != Some(part)
                     || taken.all(|(column, costs)| inputs.column(&up, column, costs).is_some())
             };
-            // A column that one apex leaves unreached is mostly unreached by the others as well.
+            // A column that one apex leaves unreached is usually unreached by the others as well.
             serves(&failed) && columns.par_iter().all(serves)
         };
         let mut apexes = Vec::new();
@@ -177,13 +180,14 @@ impl Detours {
         Some(self)
     }
 
-    /// Computes these columns.
+    /// Computes the detours of these columns.
     fn fill(&mut self, inputs: &Inputs<'_>, columns: &[u32]) -> Result<(), Failure> {
         if columns.is_empty() {
             return Ok(());
         }
         let up = Up::new(inputs, &self.order);
-        // Counted to the end or beyond the limit, so that the failure is always the same one.
+        // Every column is counted, also beyond the limit, so that the failure does not depend on
+        // scheduling.
         let count = AtomicUsize::new(0);
         let is_room = || count.load(atomic::Ordering::Relaxed) <= MAX_DETOURS;
         let column = |(number, costs): (u32, Vec<u8>)| {
@@ -226,7 +230,7 @@ impl Detours {
         columns.filter(takes).collect()
     }
 
-    /// The same for each of so many switches.
+    /// The columns to which each switch takes a detour, for this many switches.
     pub(super) fn columns_by_switch(&self, switches: usize) -> Vec<Vec<u32>> {
         let mut columns = vec![Vec::new(); switches];
         for (&number, column) in &self.columns {
@@ -237,21 +241,21 @@ impl Detours {
         columns
     }
 
-    /// The detour of a switch to a column.
+    /// The detour of a switch to a column, if it takes one.
     pub(super) fn get(&self, switch: SwitchIdx, column: usize) -> Option<&Detour> {
-        // Fewer columns than LIDs.
+        // There are fewer columns than LIDs.
         let column = self.columns.get(&(column as u32))?;
         let place = column.binary_search_by_key(&switch, |detour| detour.switch);
         Some(&column[place.ok()?])
     }
 
-    /// Adds the columns in which the detours of a switch differ to those of that switch.
+    /// Adds to the switches in `touched` the columns in which their detours differ from `earlier`.
     pub(super) fn touch(&self, earlier: &Detours, touched: &mut [Vec<u32>]) {
         let columns = self.columns.keys().chain(earlier.columns.keys());
         let columns: BTreeSet<u32> = columns.copied().collect();
         for column in columns {
             let (now, was) = (self.columns.get(&column), earlier.columns.get(&column));
-            // By another order the same ways may be taken in other turns.
+            // Under another order equal ways may be taken in another rotation.
             if let (Some(now), Some(was)) = (now, was)
                 && Arc::ptr_eq(now, was)
                 && *self.order == *earlier.order
@@ -272,7 +276,8 @@ impl Inputs<'_> {
         Some(self.present.component_of(here))
     }
 
-    /// By switch: its component, if it is present, and whether its pairs with all others count.
+    /// For each switch: its component, or `None` if it is missing, and whether its pairs with all
+    /// other switches count.
     fn ends(&self) -> Vec<(Option<usize>, bool)> {
         let of = |&here: &Option<SwitchIdx>| {
             let part = here.map(|here| self.present.component_of(here));
@@ -282,17 +287,17 @@ impl Inputs<'_> {
         self.live.switches.iter().map(of).collect()
     }
 
-    /// The order of the tree with these apexes on top, of different components.
+    /// The order of the tree with these apexes, each of a different component, on top.
     fn turned(&self, apexes: &[SwitchIdx]) -> Order {
         apex::turned(self.known, self.order, apexes, |apex, switch| {
-            // A missing switch keeps its place, so that it does not turn the order.
+            // A missing switch keeps its place, so that it does not change the order.
             let part = self.part_of(switch);
             part.is_none() || part == self.part_of(apex)
         })
     }
 
-    /// The order with the best candidate of each component on top, also where that is missing: as
-    /// long as no pair needs a detour, the order stays as it is.
+    /// The order with the best candidate of each component on top, even if that one is missing: as
+    /// long as no pair needs a detour, the order does not change.
     fn usual_order(&self) -> Order {
         let parts = 0..self.present.components().len();
         let of_part = |part: usize| {
@@ -354,14 +359,14 @@ impl Inputs<'_> {
         columns.iter().copied().zip(costs)
     }
 
-    /// Whether detours to a switch take all ways of least cost. Port 0 of a switch without hosts has
-    /// little traffic: one way, the highest, costs the fewest entries.
+    /// Whether detours to a switch take all ways of least cost. Port 0 of a switch without hosts
+    /// has little traffic: one way, the highest, costs the fewest entries.
     fn is_spread(&self, to: SwitchIdx) -> bool {
         self.known.hosts(to) > 0
     }
 
-    /// The detours to one column, given the `costs` to it, from the switches that need one and from
-    /// those on their way; `None` where a switch that needs one has none.
+    /// Computes the detours to one column, given the `costs` to it, for the switches that need one
+    /// and for the switches on their way. `None` if a switch that needs a detour has none.
     fn column(&self, up: &Up<'_>, number: u32, mut costs: Vec<u8>) -> Option<Column> {
         let to = self.numbering.columns[number as usize];
         let (Some(part), to_counts) = up.ends[to.index()] else {
@@ -421,22 +426,23 @@ impl Inputs<'_> {
 
 /// The difference between two states of a fabric.
 pub(super) struct ComeAndGone<'a> {
-    /// The switches at which a link or a destination has come or gone, and others perhaps.
+    /// The switches at which a link or a destination has come or gone; others may be included.
     pub(super) ends: &'a FixedBitSet,
-    /// The parts that were present before, where only links have come or gone since, and all
-    /// present switches are joined before and after.
+    /// The earlier present parts, if only links have come or gone since and all present switches
+    /// are connected before and after; otherwise `None`.
     pub(super) before: Option<&'a Live>,
 }
 
 /// The columns whose detours may change with a fabric.
 enum Concerned {
-    /// Columns to which one of these switches has no path of the tree.
+    /// Columns to which one of these switches has no tree path.
     At(Vec<SwitchIdx>),
-    /// Columns with a detour over one of these ways, or with a better one by it now.
+    /// Columns with a detour over one of these ways, or for which one of the ways now gives a
+    /// better detour.
     Over(Vec<WayUp>),
 }
 
-/// A port group that has come or gone, at its lower end.
+/// A port group that has come or gone, seen from its lower end.
 struct WayUp {
     switch: SwitchIdx,
     group: u32,
@@ -457,7 +463,7 @@ impl Concerned {
             let groups = known.group_range(switch).filter(is_up).filter(has_moved);
             groups.map(move |group| WayUp {
                 switch,
-                // Fewer groups than ports.
+                // There are fewer groups than ports.
                 group: group as u32,
                 has_come: now.groups.contains(group),
             })
@@ -465,7 +471,7 @@ impl Concerned {
         Concerned::Over(ways.collect())
     }
 
-    /// Whether `column`, of which `detours` has those before, is one of them.
+    /// Whether the detours of `column` may change; `detours` are the earlier ones.
     fn includes(&self, detours: &Detours, inputs: &Inputs<'_>, column: usize) -> bool {
         let taken = &inputs.tiles[column / TILE].taken;
         let lacks_path = |switch: SwitchIdx| taken[switch.index()][column % TILE] == UNREACHED;
@@ -479,12 +485,12 @@ impl Concerned {
 }
 
 impl WayUp {
-    /// Whether a detour of `column` leads over it, or may do so now. Of a switch without a path of
-    /// the tree.
+    /// Whether a detour of `column` leads over this way, or may do so now. The way must belong to a
+    /// switch without a tree path.
     fn concerns(&self, detours: &Detours, inputs: &Inputs<'_>, column: usize) -> bool {
         let own = detours.get(self.switch, column);
         if !self.has_come {
-            // Ways that no detour takes give none its cost.
+            // A way that no detour takes does not determine the cost of any.
             return own.is_some_and(|own| own.groups.contains(&self.group));
         }
         let known = inputs.known;
@@ -513,11 +519,12 @@ impl WayUp {
     }
 }
 
-/// The ways up by a turned order, for many columns.
+/// The ways up in a turned order, for many columns.
 struct Up<'a> {
     order: &'a Order,
     neighbours: Neighbours,
-    /// By switch: its component, if it is present, and whether its pairs with all others count.
+    /// For each switch: its component, or `None` if it is missing, and whether its pairs with all
+    /// other switches count.
     ends: Vec<(Option<usize>, bool)>,
 }
 
@@ -530,7 +537,7 @@ impl<'a> Up<'a> {
         }
     }
 
-    /// The present neighbours above a switch, each with the port group that leads there.
+    /// The present neighbours above a switch, each with the port group that leads to it.
     fn ways<'s>(
         &'s self,
         live: &'s Live,
@@ -541,7 +548,7 @@ impl<'a> Up<'a> {
         above.map(|(above, group)| (SwitchIdx(above), group))
     }
 
-    /// The switches without a path of the tree that `needed` ones can climb to, themselves
+    /// The switches without a tree path that the `needed` switches can climb to, the `needed` ones
     /// included, the highest first.
     fn lacking(&self, live: &Live, needed: &[SwitchIdx], costs: &[u8]) -> Vec<SwitchIdx> {
         let mut is_found = FixedBitSet::with_capacity(costs.len());

@@ -1,4 +1,4 @@
-//! The known fabric, with all results that depend on it alone, and not on its missing parts.
+//! The known fabric, and all results that depend on it alone, whichever of its parts are missing.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ pub(super) struct KnownFabric {
     pub(super) apexes: Arc<Apexes>,
     pub(super) numbering: Arc<Numbering>,
     pub(super) turns: Arc<Turns>,
-    /// By switch: the turns of all its ways up.
+    /// For each switch, the round-robin list of the ports of all its uplinks.
     pub(super) up_turns: Arc<Vec<Vec<u8>>>,
-    /// The ports that differ from the closed form.
+    /// The exceptions to the closed form.
     pub(super) own: Arc<Own>,
-    /// Costs while nothing is missing.
+    /// The costs while nothing is missing.
     pub(super) intact: Vec<Arc<Tile>>,
-    /// How the order was made, and how links are evened out, for the operator.
+    /// The explanation, for the operator, of how the order was made and how links are evened out.
     pub(super) reason: String,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct KnownFabric {
 pub(super) struct Present<'a> {
     pub(super) topology: &'a Topology,
     pub(super) live: &'a Live,
-    /// The order of the costs.
+    /// The order on which the costs are based.
     pub(super) order: &'a Order,
     pub(super) detours: &'a Detours,
     pub(super) lids: &'a [u16],
@@ -47,7 +47,7 @@ pub(super) struct Present<'a> {
 }
 
 impl KnownFabric {
-    /// All ports are those of the closed form, until [`Self::even_out`].
+    /// Creates a known fabric without exceptions to the closed form; [`Self::even_out`] adds them.
     pub(super) fn new(
         known: &Arc<Topology>,
         order: &Arc<Order>,
@@ -70,7 +70,7 @@ impl KnownFabric {
         }
     }
 
-    /// All inputs of the tables for the present parts.
+    /// All inputs for the tables of the present parts.
     pub(super) fn plan<'a>(&'a self, now: Present<'a>) -> Plan<'a> {
         Plan {
             known: &self.known,
@@ -90,8 +90,8 @@ impl KnownFabric {
         }
     }
 
-    /// Moves entries off the fullest links of the complete fabric. `present` are the parts of a
-    /// present fabric, and its detours, which serve where nothing is missing.
+    /// Moves entries off the fullest links of the complete fabric. `present` holds the parts of a
+    /// present fabric and its detours, which are reused where nothing is missing.
     pub(super) fn even_out(&mut self, options: &Options, present: Option<(&Live, &Detours)>) {
         let everything = Live::of(&self.known, &self.known).expect("nothing has gone from it");
         let is_whole = |live: &Live| live.is_complete() && live.destinations.is_full();
@@ -139,8 +139,8 @@ impl KnownFabric {
     }
 }
 
-/// The divider of each switch, with the number of turns: of all its ways up, and of the links to
-/// one neighbour.
+/// The divider of each switch, paired with the lengths of the rotations that it divides for: that
+/// of all its uplinks, and that of the links to one neighbour.
 fn uses<'a>(
     known: &'a Topology,
     order: &'a Order,

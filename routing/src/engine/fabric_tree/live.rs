@@ -9,18 +9,19 @@ use crate::topology::{Destination, Group, SwitchIdx, Topology};
 /// The parts of a known fabric that a topology has, by the numbers of the known fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Live {
-    /// By switch: its number in the topology.
+    /// For each known switch, its number in the topology; `None` if it is missing.
     pub(super) switches: Vec<Option<SwitchIdx>>,
-    /// By port group: whether one of its links is present.
+    /// For each port group: whether at least one of its links is present.
     pub(super) groups: FixedBitSet,
-    /// By link.
+    /// For each link: whether it is present.
     pub(super) links: FixedBitSet,
-    /// By destination.
+    /// For each destination: whether it is present.
     pub(super) destinations: FixedBitSet,
 }
 
 impl Live {
-    /// `None` when the topology has a part that is not known, or not known like this.
+    /// Compares a topology with the known fabric; `None` when the topology has a part that is
+    /// unknown, or that differs from the known one.
     pub(super) fn of(known: &Topology, present: &Topology) -> Option<Live> {
         let mut live = Live {
             switches: switches(known, present)?,
@@ -28,7 +29,7 @@ impl Live {
             links: FixedBitSet::with_capacity(known.half_link_count()),
             destinations: FixedBitSet::with_capacity(known.destinations().len()),
         };
-        // Nearly everywhere all parts are present: checking that takes the time.
+        // On nearly all switches everything is present, so the time goes into checking that.
         let is_whole = |switch| live.is_whole(known, switch, present);
         let is_whole: Vec<(bool, bool)> = known.par_indices().map(is_whole).collect();
         for (switch, is_whole) in known.indices().zip(is_whole) {
@@ -37,8 +38,8 @@ impl Live {
         Some(live)
     }
 
-    /// As [`Live::of`], where the topology differs from an earlier one only at the switches with
-    /// these GUIDs, and `self` is of the earlier one.
+    /// Compares as [`Live::of`] does, where `self` belongs to an earlier topology and the present
+    /// one differs from it only at the switches with the GUIDs `changed`.
     pub(super) fn follow(
         &self,
         known: &Topology,
@@ -68,7 +69,7 @@ impl Live {
         Some(live)
     }
 
-    /// Whether all known links of a switch are present, and all destinations.
+    /// Whether all known links of a switch are present, and whether all its destinations are.
     fn is_whole(&self, known: &Topology, switch: SwitchIdx, present: &Topology) -> (bool, bool) {
         self.switches[switch.index()].map_or((false, false), |here| {
             (
@@ -168,14 +169,15 @@ impl Live {
         there.peek().is_none().then_some(())
     }
 
-    /// Whether the same switches and destinations are present as in `other`, of the same fabric.
+    /// Whether the same switches and destinations are present as in `other`, which belongs to the
+    /// same known fabric.
     pub(super) fn has_nodes_of(&self, other: &Live) -> bool {
         let mut both = self.switches.iter().zip(&other.switches);
         self.destinations == other.destinations
             && both.all(|(one, other)| one.is_some() == other.is_some())
     }
 
-    /// How many hosts a switch has now.
+    /// The number of hosts that a switch has at present.
     pub(super) fn hosts(&self, known: &Topology, switch: SwitchIdx) -> usize {
         let range = known.destination_range(switch);
         let own = known.destinations_of(switch).iter().zip(range);
@@ -201,8 +203,9 @@ impl Live {
     }
 }
 
-/// By switch of the known fabric: its number in the topology; `None` when that has a switch that is
-/// not known like this.
+/// For each switch of the known fabric, its number in the topology, or `None` if it is missing.
+/// `None` as a whole when the topology has an unknown switch, or one that differs from the known
+/// one.
 fn switches(known: &Topology, present: &Topology) -> Option<Vec<Option<SwitchIdx>>> {
     let mut switches = vec![None; known.switch_count()];
     let mut place = 0;

@@ -60,13 +60,13 @@ use crate::topology::{Order, SwitchIdx, Topology};
 /// The role of a destination. Each category is numbered, and so balanced, on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
-    /// Compute: channel adapters without another category.
+    /// Compute nodes: all channel adapters without another category.
     Compute,
-    /// Storage, and routers without another category, which lead out of the subnet.
+    /// Storage nodes, and routers without another category, which lead out of the subnet.
     Storage,
     /// Management nodes.
     Management,
-    /// Reduction engines inside switches.
+    /// Reduction engines inside switches (SHARP aggregation nodes).
     Aggregation,
     /// Port 0 of switches.
     Switch,
@@ -76,7 +76,8 @@ impl Category {
     const COUNT: usize = 5;
 }
 
-/// Up*/down* with closed-form balance and least change; see the module.
+/// The engine for up*/down* paths with closed-form balance and minimal changes; the module's
+/// documentation explains it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FabricTree;
 
@@ -111,24 +112,25 @@ struct Plan<'a> {
     known: &'a Topology,
     present: &'a Topology,
     live: &'a Live,
-    /// The order of the costs.
+    /// The order on which the costs are based.
     order: &'a Order,
-    /// Their order when nothing is missing: mostly the same.
+    /// The order of the costs while nothing is missing: usually equal to `order`.
     usual_order: &'a Order,
-    /// The paths of pairs that the order leaves without one.
+    /// The paths of pairs that have none under the order.
     detours: &'a Detours,
     numbering: &'a Numbering,
     turns: &'a Turns,
-    /// The ports that differ from the closed form.
+    /// The exceptions to the closed form.
     own: &'a Own,
-    /// By position: the LID, or 0 where its port is missing now.
+    /// The LID at each position, or 0 where its port is missing now.
     lids: &'a [u16],
     /// LIDs of known ports that no present port has.
     gone: &'a [Lid],
-    /// By switch: the turns of all its ways up, missing ones included.
+    /// For each switch, the round-robin list of the ports of all its uplinks, missing ones
+    /// included.
     up_turns: &'a [Vec<u8>],
     tiles: &'a [Arc<Tile>],
-    /// Costs of the known fabric, where parts of it are missing.
+    /// The costs in the known fabric, if parts of it are missing.
     intact_tiles: Option<&'a [Arc<Tile>]>,
 }
 
@@ -144,7 +146,8 @@ impl Plan<'_> {
             .collect()
     }
 
-    /// The tables of all present switches; they share memory with `previous` where both are equal.
+    /// Computes the tables of all present switches; they share memory with `previous` where both
+    /// are equal.
     fn tables(&self, previous: Option<&Tables>) -> Tables {
         let is_live = |switch: &SwitchIdx| self.live.switches[switch.index()].is_some();
         let here: Vec<SwitchIdx> = self.known.indices().filter(is_live).collect();
@@ -158,7 +161,8 @@ impl Plan<'_> {
     }
 }
 
-/// The fabric, with the parts that have gone since an engine first saw them.
+/// The fabric including the parts that have gone since an engine first saw them, and the present
+/// parts.
 fn known(topology: &Topology, earlier: Option<&Ranking>) -> (Arc<Topology>, Live) {
     let earlier = earlier.and_then(|ranking| ranking.known.as_ref());
     if let Some(earlier) = earlier
@@ -174,7 +178,7 @@ fn known(topology: &Topology, earlier: Option<&Ranking>) -> (Arc<Topology>, Live
     (known, live)
 }
 
-/// The routing, computed from the topology because of `why`.
+/// Computes the routing from the topology alone, because of `why`.
 fn route(
     topology: &Topology,
     options: &Options,
@@ -275,10 +279,10 @@ fn lids(known: &Topology, live: &Live, numbering: &Numbering) -> Vec<u16> {
         .collect()
 }
 
-/// Whether most links join switches of different ranks: then the fabric is a tree, however
-/// irregular, and ranks give paths their directions up and down.
+/// Whether most links join switches of different ranks. Such a fabric is a tree, however irregular,
+/// and its ranks give paths their directions up and down.
 pub(super) fn has_ranks(topology: &Topology, options: &Options) -> bool {
-    // Missing parts show the shape of the fabric as well as present ones.
+    // Missing parts show the shape of the fabric as well as present ones do.
     let earlier = options.previous_ranking.as_ref();
     let fabric = earlier
         .and_then(|ranking| ranking.known.as_deref())
@@ -309,18 +313,18 @@ pub(super) fn has_ranks(topology: &Topology, options: &Options) -> bool {
     })
 }
 
-/// Of the links of a fabric that has ranks, at most one in this many joins switches of the same
-/// rank. Dragonflies, whose groups are joined at the top, have more than one in three; trees have a
-/// few mistakes.
+/// A fabric has ranks if at most one of its links in this many joins switches of one rank.
+/// Dragonflies, whose groups are joined at the top, have more than one in three; trees have a few
+/// mistakes.
 const PEERS_IN: usize = 4;
 
 /// Categories by port GUID, for ports whose category is not the default of their kind.
 pub type Categories = BTreeMap<Guid, Category>;
 
-/// Numbers within their categories by the GUID of the port; those without one come after the
-/// highest.
+/// Numbers within their categories, by the GUID of the port. Ports without a configured number come
+/// after the highest.
 ///
-/// A switch with `n` ways up assigns them in turns: ports whose numbers differ modulo `n` do not
-/// meet there, nor those whose numbers divided by `n` differ modulo the ways up of the next switch
-/// on their path.
+/// A switch with `n` uplinks assigns them round-robin. Two ports take different uplinks there if
+/// their numbers differ modulo `n`; at the next switch of their path, if their numbers divided by
+/// `n` differ modulo that switch's uplinks.
 pub type Numbers = BTreeMap<Guid, u32>;

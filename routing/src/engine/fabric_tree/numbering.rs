@@ -1,7 +1,7 @@
-//! The numbers that the closed form divides, for the whole known fabric.
+//! The destination numbers that the closed form divides, for the whole known fabric.
 //!
 //! Destinations are numbered leaf by leaf, leaves of one subtree next to each other, each category
-//! apart, so that consecutive numbers taken modulo the number of ways up leave a switch on
+//! separately, so that consecutive numbers taken modulo the number of ways up leave a switch on
 //! different ways. One level higher the same number is first divided by the number of ways below,
 //! so that the choices of two levels do not repeat each other (Gliksberg et al., "Dmodc", arXiv
 //! 2211.13101). The numbering does not depend on the parts present now, and little on the parts
@@ -22,28 +22,30 @@ use crate::topology::{Destination, EndpointKind, SwitchIdx, Topology};
 /// The positions of all known LIDs, in the order of their columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Numbering {
-    /// Every switch once: the column of its destinations.
+    /// Every switch once, as the destination switch of the column with that index.
     pub(super) columns: Vec<SwitchIdx>,
-    /// By switch: its column.
+    /// The column of each switch.
     pub(super) column_of: Vec<u32>,
-    /// Positions of column `c`: `start[c]..start[c + 1]`.
+    /// The positions of column `c` are `start[c]..start[c + 1]`.
     pub(super) start: Vec<u32>,
-    /// By position.
+    /// The LID, or gap, at each position.
     pub(super) places: Vec<Place>,
-    /// By switch, at least 1: the divider of numbers on the way up.
+    /// For each switch, the divider of numbers on the way up; at least 1.
     pub(super) dividers: Vec<u32>,
-    /// By switch, at least 1: the divider of numbers on the way down to it, at a switch above.
+    /// For each switch, the divider that a switch above it applies on the way down to it; at least
+    /// 1.
     pub(super) downward: Vec<Downward>,
 }
 
-/// The divider of numbers on the way down to a switch: the same as on the way up from there, so
-/// that packets to a destination come by the way that its own packets leave by. One port for each
-/// destination then serves packets from everywhere.
+/// The divider of numbers on the way down to a switch. It equals the divider on the way up from
+/// there, so that packets to a destination come by the way that its own packets leave by. One port
+/// for each destination then serves packets from everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Downward {
-    /// Where the switch is one of several: the divider by which switches below choose among them.
+    /// Where there are several such switches: the divider by which switches below choose among
+    /// them.
     pub(super) among: u32,
-    /// Where it is the only one: the divider by which it chooses among the links to one switch
+    /// Where there is only one: the divider by which it chooses among the links to one switch
     /// above.
     pub(super) links: u32,
 }
@@ -51,11 +53,11 @@ pub(super) struct Downward {
 /// One LID in the numbering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// The destination, by its number among those of the known fabric; `None` for a gap.
+    /// The index of the destination in the known fabric; `None` for a gap.
     pub(super) destination: Option<u32>,
     /// The number of the port within its category.
     pub(super) number: u32,
-    /// Which of the port's LIDs, from 0 on.
+    /// The index of the LID among the port's LIDs; 0 is the base LID.
     pub(super) offset: u16,
 }
 
@@ -68,8 +70,9 @@ impl Place {
 }
 
 impl Numbering {
-    /// Numbers for `known`, in which `levels[s]` is the distance of switch `s` from the top, with
-    /// its [`columns`], and with the categories and numbers that `options` give.
+    /// Numbers the destinations of `known`. `levels[s]` is the distance of switch `s` from the top,
+    /// `columns` comes from [`columns`], and `options` gives the categories and the configured
+    /// numbers.
     pub(super) fn new(
         known: &Topology,
         levels: &[u8],
@@ -153,7 +156,8 @@ fn downward(known: &Topology, levels: &[u8], dividers: &[u32]) -> Vec<Downward> 
     known.indices().map(of).collect()
 }
 
-/// The destinations of a switch in the order of its ports, and gaps where hosts seem to be missing.
+/// The destinations of a switch in the order of its ports, with gaps where hosts seem to be
+/// missing.
 fn slots(known: &Topology, switch: SwitchIdx, usual: &[u8]) -> Vec<Option<u32>> {
     let range = known.destination_range(switch);
     let mut slots: Vec<(u8, Option<u32>)> = range
@@ -199,8 +203,8 @@ fn usual_host_ports(known: &Topology) -> Vec<u8> {
 }
 
 /// Every switch once, in the order in which destinations are numbered: switches with hosts subtree
-/// by subtree, then level by level those that hang under the same switches. From afar, neighbours
-/// in this order mostly have the same ways.
+/// by subtree, then level by level, switches with the same parent together. Seen from afar,
+/// neighbours in this order usually share their ways.
 pub(super) fn columns(known: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
     let level = |switch: SwitchIdx| levels[switch.index()];
     let mut columns = by_subtree(known, levels, |switch| switch.0);
@@ -215,8 +219,8 @@ pub(super) fn columns(known: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
     columns
 }
 
-/// Every switch once, the switches of one subtree next to each other, deeper switches first. Equals
-/// stand in the order of `rank`, which differs for every switch.
+/// Every switch once, with the switches of one subtree adjacent and deeper switches first. Ties are
+/// broken by `rank`, which is distinct for every switch.
 pub(in super::super) fn by_subtree(
     known: &Topology,
     levels: &[u8],
@@ -225,7 +229,8 @@ pub(in super::super) fn by_subtree(
     let deepest = levels.iter().copied().max().unwrap_or(0);
     let mut columns: Vec<SwitchIdx> = known.indices().collect();
     let mut parts = Parts::new(known.switch_count());
-    // By switch: the part it is in, from the smallest on; each is named by its first edge switch.
+    // For each switch, the subtrees that contain it, the smallest first; each is named by its first
+    // edge switch.
     let mut keys: Vec<Vec<u32>> = vec![Vec::new(); known.switch_count()];
     for level in (0..=deepest).rev() {
         let at = |switch: &SwitchIdx| levels[switch.index()] == level;
@@ -256,7 +261,7 @@ pub(in super::super) fn by_subtree(
     }
     columns.sort_by_cached_key(|switch| {
         let key = &keys[switch.index()];
-        // The largest part first; a switch higher up comes after the switches below it.
+        // The largest subtree first; a switch higher up comes after the switches below it.
         let path: Vec<u32> = key.iter().rev().copied().collect();
         let depth = std::cmp::Reverse(levels[switch.index()]);
         let rest = u32::MAX;
@@ -269,20 +274,20 @@ pub(in super::super) fn by_subtree(
     columns
 }
 
-/// Sets of switches connected so far.
+/// The sets of switches that are connected so far (a disjoint-set forest).
 pub(super) struct Parts {
     parent: Vec<u32>,
 }
 
 impl Parts {
-    /// Each of `count` switches in a set of its own.
+    /// Creates `count` switches, each in a set of its own.
     pub(super) fn new(count: usize) -> Parts {
         Parts {
             parent: (0..count as u32).collect(),
         }
     }
 
-    /// The lowest switch of a switch's set.
+    /// The lowest switch in the set of a switch.
     pub(super) fn find(&mut self, switch: u32) -> u32 {
         let mut root = switch;
         while self.parent[root as usize] != root {
@@ -296,13 +301,14 @@ impl Parts {
     /// Joins the sets of two switches.
     pub(super) fn join(&mut self, one: u32, other: u32) {
         let (one, other) = (self.find(one), self.find(other));
-        // The lower number stays, so that the result does not depend on the order.
+        // The lower number becomes the root, so that the result does not depend on the order of
+        // joins.
         self.parent[one.max(other) as usize] = one.min(other);
     }
 }
 
 impl Category {
-    /// The category of a destination: the configured one, else that of its kind.
+    /// The category of a destination: the configured one, else the default of its kind.
     pub(super) fn of(destination: &Destination, categories: &BTreeMap<Guid, Category>) -> Category {
         let said = || categories.get(&destination.guid).copied();
         match destination.kind {

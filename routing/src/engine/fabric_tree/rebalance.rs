@@ -1,11 +1,11 @@
-//! Taking load off the fullest links while parts of the fabric are missing.
+//! Rebalancing: takes load off the fullest links while parts of the fabric are missing.
 //!
 //! A repair moves the destinations that lost their path and no others, so that it is small and
-//! quick. It leaves uneven loads: where one of two parallel cables has died the other carries both.
-//! When a fault stays, rebalancing moves single entries off such links, then to ways on which their
-//! packets meet fewer others. It moves a few blocks at a time, each entry to another of the ways
-//! that cost least: any mixture of the tables before and after follows the order, and every step is
-//! small. When all parts are back, all entries go back.
+//! quick. It leaves uneven loads: where one of two parallel cables has failed, the other carries
+//! the load of both. When a fault stays, rebalancing moves single entries off such links, then to
+//! ways on which their packets meet fewer others. It moves a few blocks at a time, each entry to
+//! another of the ways that cost least: any mixture of the tables before and after follows the
+//! order, and every step is small. When all parts are back, all entries go back.
 
 use rsm_ids::Lid;
 
@@ -17,28 +17,28 @@ use crate::tables::{Lft, Tables};
 use crate::topology::{SwitchIdx, Topology};
 use crate::verify::Tally;
 
-/// Links are too full when the fullest has more than so many 64ths of the load that some link has
-/// under any tables: below that, the gain is not worth packets overtaking each other.
+/// Links are too full when the fullest one has more than this many 64ths of the load that some link
+/// has under any tables: below that, the gain is not worth packets overtaking each other.
 const STRAINED_64THS: u64 = 72;
 
-/// A step of rebalancing.
+/// The result of one step of rebalancing.
 #[derive(Debug)]
 pub struct Rebalanced {
-    /// The routing, which a next step can start from.
+    /// The routing, from which the next step can start.
     pub routing: Routing,
-    /// How many entries changed.
+    /// The number of entries that changed.
     pub moved: usize,
 }
 
 /// Whether links may carry too much because parts of the fabric are missing; [`rebalance`] finds
-/// out whether they do. Never with the tables of another engine than `fabric-tree`.
+/// out whether they do. Always false for tables of an engine other than `fabric-tree`.
 pub fn misses_parts(ranking: &Ranking) -> bool {
     let state = ranking.prepared.state.as_deref();
     state.is_some_and(|state| !state.live.is_complete())
 }
 
-/// Moves entries off the fullest links, in at most so many blocks of tables; `None` where no part
-/// is missing, where no move helps, or where the ranking's tables are not for `topology`.
+/// Moves entries off the fullest links, in at most `blocks` LFT blocks. `None` if no part is
+/// missing, if no move helps, or if the ranking's tables are not for `topology`.
 pub fn rebalance(
     topology: &Topology,
     options: &Options,
@@ -81,7 +81,7 @@ pub fn rebalance(
     let moves = strain.leveller.moves().filter(is_moved);
     let port = |position: usize, switch: SwitchIdx| {
         let port = lfts[switch.index()].entry(Lid(earlier.lids[position]));
-        // Fewer positions than LIDs.
+        // There are fewer positions than LIDs.
         (switch, position as u32, port)
     };
     let moves: Vec<(SwitchIdx, u32, u8)> = moves
@@ -111,7 +111,7 @@ pub fn rebalance(
     })
 }
 
-/// The loads of links, and the load that the fullest should have.
+/// The loads of links, and the load that the fullest link should have.
 struct Strain<'a> {
     leveller: Leveller<'a>,
     /// The load that some link has under any tables.
@@ -146,14 +146,15 @@ impl<'a> Strain<'a> {
         }
     }
 
-    /// Whether links need relief: rebalancing that has begun goes on to its end.
+    /// Whether links need relief: the maximum link load is too high, or rebalancing has begun and
+    /// is not finished.
     fn is_high(&self, state: &State) -> bool {
         state.relieved > 0 || self.leveller.fullest() > self.least / 64 * STRAINED_64THS
     }
 }
 
-/// The hosts, by LID. The LIDs of a port that has several take ways apart from each other, which
-/// is left to the closed form.
+/// One target for each host with a single LID. The LIDs of a port that has several take separate
+/// ways, which is left to the closed form.
 fn targets(topology: &Topology, state: &State) -> Vec<Target> {
     let known = &state.fabric.known;
     let target = |(position, &lid): (usize, &u16)| {

@@ -1,4 +1,5 @@
-//! Turns of destinations, computed once for all switches with the same divider and number of turns.
+//! The round-robin slots of destinations, computed once for all switches with equal divider and
+//! number of slots.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +8,25 @@ use rayon::prelude::*;
 use super::numbering::{Numbering, Place};
 use crate::topology::Topology;
 
-/// The most (divider, turns) that are computed for all LIDs beforehand: one byte for each LID and
-/// each of them. Regular trees have some three for each level.
+/// The maximum number of (divider, slots) pairs that are computed in advance, each with one byte
+/// for each LID. Regular trees have some three pairs for each level.
 const MAX_SHARED: usize = 64;
 
-/// The turn of a LID without a port.
+/// The slot of a LID without a port.
 const NOBODY: u8 = u8::MAX;
 
-/// The longest list of turns that is shared: a turn is one byte, and there is [`NOBODY`].
+/// The maximum number of slots for which results are shared: a slot is one byte, and [`NOBODY`] is
+/// reserved.
 const MAX_TURNS: usize = NOBODY as usize;
 
-/// The turn of each LID, for the commonest (divider, how many turns).
+/// The slot of each LID, for the most frequent pairs of divider and number of slots.
 pub(super) struct Turns {
     shared: BTreeMap<(u32, u16), Vec<u8>>,
 }
 
 impl Turns {
-    /// For the pairs that `uses` names, each as often as it is used.
+    /// Computes the slots for the most frequent pairs in `uses`, which names each pair as often as
+    /// it is used.
     pub(super) fn new(
         known: &Topology,
         numbering: &Numbering,
@@ -53,25 +56,27 @@ impl Turns {
         }
     }
 
-    /// The turn of each LID among `turns`, [`u8::MAX`] for LIDs without a port; `None` where it was
-    /// not worth it.
+    /// The slot of each LID among `turns` slots, [`u8::MAX`] for LIDs without a port; `None` if the
+    /// pair was too rare to be computed in advance.
     pub(super) fn of(&self, divider: u32, turns: usize) -> Option<&[u8]> {
         let turns = u16::try_from(turns).ok()?;
         self.shared.get(&(divider, turns)).map(Vec::as_slice)
     }
 }
 
-/// The closed form: the turn, of `turns`, of a LID. The LIDs of one port take consecutive turns.
+/// The closed form: the slot of a LID among `turns` slots. The LIDs of one port take consecutive
+/// slots.
 pub(super) fn turn(place: &Place, divider: u32, turns: usize) -> usize {
     ((place.number / divider) as usize + usize::from(place.offset)) % turns
 }
 
-/// Turns to try for a destination that has lost its own, each of `turns` at least once.
+/// The slots to try for a destination that has lost its own, each of `turns` slots at least once.
 ///
-/// The first one differs by destination and by switch, `source`: if every switch took the same
-/// detour for a destination, one link would carry them all. The destinations of one turn are dealt
-/// out over the others one by one, so that the load of a single link lies evenly on the rest. A
-/// turn that has gone, or has come back, changes the choice only of the destinations that try it.
+/// The first slot depends on the destination and on the switch, `source`: if every switch took the
+/// same detour for a destination, one link would carry all of its packets. The destinations of one
+/// slot are dealt out over the others one by one, so that the load of a lost link spreads evenly
+/// over the rest. A slot that has gone, or has come back, changes the choice only of the
+/// destinations that try it.
 pub(super) fn detours(
     place: &Place,
     divider: u32,
@@ -81,14 +86,14 @@ pub(super) fn detours(
     let number = (place.number / divider) as usize + usize::from(place.offset);
     let own = number % turns.max(1);
     let others = turns.saturating_sub(1);
-    // The destination's number within its turn, shifted by switch.
+    // The destination's number within its slot, shifted by switch.
     let dealt = number / turns.max(1) + source;
     let other = move |step: usize| (own + 1 + (dealt + step) % others) % turns;
-    // Mostly the first one serves: its stride is not computed.
+    // The first slot usually serves, so the stride is computed only when needed.
     let stride = move || 1 + dealt.checked_div(others).unwrap_or(0) % others.max(1);
     let first = (0..others.min(1)).map(other);
     let strides = (1..others).map(move |step| other(step * stride()));
-    // A stride may miss some turns.
+    // A stride may miss some slots.
     first
         .chain(strides)
         .chain((0..others).map(other))

@@ -1,4 +1,4 @@
-//! Numbers of groups, kept for as long as a leaf is known.
+//! Group numbers of destination leaves, which a leaf keeps for as long as it is known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +8,16 @@ use crate::tables::NO_GROUP;
 
 /// The group of each destination leaf, by the GUID of its switch.
 ///
-/// A group has the same number on every switch, keeps it while its leaf is away, and is
-/// handed in again with the next plan: a fault changes ports of groups, not their numbers, and so
-/// no entry of a LID.
+/// A group has the same number on every switch and keeps it while its leaf is away. The next plan
+/// is given these numbers: a fault changes the ports of groups, not their numbers, and so no entry
+/// of a LID.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupIds {
     by_leaf: BTreeMap<Guid, u16>,
 }
 
 impl GroupIds {
-    /// The groups that an earlier run stored.
+    /// Restores the groups that an earlier run stored.
     pub fn from_pairs(pairs: impl IntoIterator<Item = (Guid, u16)>) -> GroupIds {
         let pairs = pairs.into_iter().filter(|&(_, group)| group != NO_GROUP);
         GroupIds {
@@ -25,21 +25,21 @@ impl GroupIds {
         }
     }
 
-    /// Every leaf with its group, absent leaves included.
+    /// All leaves with their groups, absent leaves included.
     pub fn pairs(&self) -> impl Iterator<Item = (Guid, u16)> + '_ {
         self.by_leaf.iter().map(|(&leaf, &group)| (leaf, group))
     }
 
-    /// The group of a leaf.
+    /// The group of a leaf; `None` if the leaf is unknown.
     pub fn group_of(&self, leaf: Guid) -> Option<u16> {
         self.by_leaf.get(&leaf).copied()
     }
 
-    /// The groups of `leaves`, which are in the order of subtrees, numbered 1 to `last`.
+    /// Assigns groups, numbered 1 to `last`, to `leaves`, which come subtree by subtree.
     ///
-    /// A leaf keeps its group. A new one gets the lowest free number, then that of an absent leaf.
-    /// Where there are more leaves than numbers, leaves next to each other share one. Absent leaves
-    /// are remembered while their number is theirs.
+    /// A leaf keeps its group. A new leaf gets the lowest free number, then the number of an absent
+    /// leaf. If there are more leaves than numbers, neighbouring leaves share one. Absent leaves
+    /// are remembered as long as no other leaf has their number.
     pub(crate) fn assigned(&self, leaves: &[Guid], last: u16) -> GroupIds {
         let mut ids = GroupIds::default();
         if last == NO_GROUP {
@@ -86,7 +86,8 @@ impl GroupIds {
         ids
     }
 
-    /// The group of the leaf with one that stands nearest to `leaf`, before it where there is one.
+    /// The group of the nearest leaf with a group: the nearest before `leaf`, else the nearest
+    /// after it.
     fn nearest(&self, leaves: &[Guid], leaf: Guid) -> Option<u16> {
         let place = leaves.iter().position(|&other| other == leaf)?;
         let (before, after) = leaves.split_at(place);
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!(of(&ids, &[1, 2, 3, 4, 5, 6]), [1, 1, 2, 2, 3, 3]);
         let one_more = ids.assigned(&guids(&[1, 2, 3, 7, 4, 5, 6]), 3);
         assert_eq!(of(&one_more, &[1, 2, 3, 7, 4, 5, 6]), [1, 1, 2, 2, 2, 3, 3]);
-        // A switch with fewer groups came: numbers above its last are given up.
+        // A switch with fewer groups has come: numbers above its last one are given up.
         let fewer = ids.assigned(&guids(&[1, 2, 3, 4, 5, 6]), 2);
         assert_eq!(of(&fewer, &[1, 2, 3, 4, 5, 6]), [1, 1, 2, 2, 2, 2]);
         assert_eq!(of(&ids.assigned(&guids(&[1, 2]), 0), &[1, 2]), [0, 0]);

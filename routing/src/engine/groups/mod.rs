@@ -1,9 +1,10 @@
-//! Groups of ports for adaptive routing, from a topology, its tables and their order.
+//! Computes groups of ports for adaptive routing from a topology, its tables and their order.
 //!
-//! The planner runs after the engine, from topology, tables and order alone: every choice within a
+//! The planner runs after the engine, from topology, tables and order alone. Every choice within a
 //! group goes up, then down, by the order of the routes, and gets nearer to the leaf.
-//! `verify/sets.rs` proves the sets without knowing how they were made. Each leaf has one group with
-//! one number for good, so that a fault changes the ports of groups and not the numbers in entries.
+//! `verify/sets.rs` proves the sets without knowing how they were made. Each leaf has one group,
+//! whose number stays for good, so that a fault changes the ports of groups and not the numbers in
+//! entries.
 
 mod ids;
 
@@ -23,19 +24,19 @@ use crate::topology::{HalfLink, Order, SwitchIdx, Topology};
 pub struct Request<'a> {
     /// The fabric.
     pub topology: &'a Topology,
-    /// The forwarding tables in force with the groups.
+    /// The forwarding tables that will be in force with the groups.
     pub tables: &'a Tables,
-    /// Every switch, the highest first, in the order by which the tables are shortest
+    /// All switches, the highest first, in the order under which the tables take shortest paths
     /// ([`Ranking::shortest`](super::Ranking::shortest)).
     pub order: &'a [Guid],
-    /// By switch: how many groups it holds, the empty one included (ARInfo GroupCap); 0 without
-    /// adaptive routing. Switches past the end have none.
+    /// The number of groups that each switch holds, the empty group included (ARInfo GroupCap); 0
+    /// without adaptive routing. Switches past the end have no groups.
     pub capacities: &'a [u16],
-    /// The groups of the plan before.
+    /// The group numbers of the previous plan.
     pub ids: &'a GroupIds,
-    /// LIDs of hosts that take packets in order alone: they keep one port everywhere.
+    /// LIDs of hosts that only accept packets in order: they keep a single port everywhere.
     pub in_order: &'a BTreeSet<Lid>,
-    /// The tables of the plan before: equal entries then lie in memory once.
+    /// The tables of the previous plan, with which equal entries share memory.
     pub before: Option<&'a AdaptiveTables>,
 }
 
@@ -46,18 +47,18 @@ pub struct AdaptivePlan {
     pub tables: AdaptiveTables,
     /// The group of each leaf, for the next plan.
     pub ids: GroupIds,
-    /// How many switches have hosts: as many groups it would take.
+    /// The number of leaves with hosts, each of which needs a group.
     pub leaves: usize,
-    /// How many groups there are; fewer than leaves where switches do not hold as many.
+    /// The number of groups; less than `leaves` where switches hold fewer groups.
     pub groups: usize,
-    /// Entries of hosts' LIDs with a group, over all switches.
+    /// The number of entries for hosts' LIDs that have a group, over all switches.
     pub free_entries: usize,
-    /// Entries of hosts' LIDs without one, at switches with adaptive routing, other than the LIDs'
-    /// own leaves.
+    /// The number of entries for hosts' LIDs without a group, at switches with adaptive routing,
+    /// except at the LIDs' own leaves.
     pub fixed_entries: usize,
 }
 
-/// Why there are no groups.
+/// The reason why there are no groups.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdaptiveError {
     /// The order lacks a switch of the fabric.
@@ -66,26 +67,26 @@ pub enum AdaptiveError {
         /// The switch.
         guid: Guid,
     },
-    /// Tables are of another fabric.
+    /// The tables belong to another fabric.
     #[error("there are tables of {tables} switches, and the fabric has {switches}")]
     OtherFabric {
-        /// How many tables there are.
+        /// The number of tables.
         tables: usize,
-        /// How many switches the fabric has.
+        /// The number of switches of the fabric.
         switches: usize,
     },
 }
 
-/// A link carries adaptive traffic beside others at this fraction of their rate or more, as
-/// it carries destinations of the forwarding tables.
+/// A link may carry adaptive traffic beside faster links unless its rate is less than this fraction
+/// of theirs; forwarding tables use links by the same rule.
 const SLOWEST: u64 = 16;
 
-/// Groups for the hosts of a fabric, one for each leaf: at each switch the ports of the shortest
-/// ways to the leaf, by the order of the routes.
+/// Computes groups for the hosts of a fabric, one for each leaf: at each switch, the ports of the
+/// shortest paths to the leaf under the order of the routes.
 ///
-/// An entry has a group where the order has a way to its leaf and its forwarding port is one of the
-/// group: at its own leaf, on detours and where routes take a longer way it keeps that port alone.
-/// LIDs of switches and aggregation nodes have no groups.
+/// An entry has a group where the order has a path to its leaf and the forwarding port belongs to
+/// the group. Everywhere else it keeps its forwarding port alone: at its own leaf, on detours and
+/// where routes take a longer path. LIDs of switches and aggregation nodes have no groups.
 ///
 /// # Errors
 /// See [`AdaptiveError`].
@@ -162,7 +163,7 @@ fn order_of(topology: &Topology, highest_first: &[Guid]) -> Result<Order, Adapti
         .filter(|switch| !seen.put(switch.index()))
         .collect();
     match seen.zeroes().next() {
-        // Switches are numbered by 32 bits.
+        // Switches are numbered with 32 bits.
         Some(missing) => Err(AdaptiveError::Unordered {
             guid: topology.switch(SwitchIdx(missing as u32)).guid,
         }),
@@ -170,7 +171,7 @@ fn order_of(topology: &Topology, highest_first: &[Guid]) -> Result<Order, Adapti
     }
 }
 
-/// By LID: the group of the leaf of its host.
+/// For each LID, the group of the leaf of its host.
 fn entries(
     topology: &Topology,
     leaves: &[SwitchIdx],
@@ -193,7 +194,7 @@ fn host_lids(topology: &Topology, leaf: SwitchIdx) -> impl Iterator<Item = Lid> 
     hosts.flat_map(|end| end.lids())
 }
 
-/// `entries`, or the same ones of the plan before.
+/// `entries`, or the equal entries of the previous plan, to share memory.
 fn shared_with(before: Option<&AdaptiveTables>, entries: Arc<[u16]>) -> Arc<[u16]> {
     let tables = before.into_iter().flat_map(|before| &before.switches);
     let mut known = tables.map(AdaptiveTable::common);
@@ -203,7 +204,7 @@ fn shared_with(before: Option<&AdaptiveTables>, entries: Arc<[u16]>) -> Arc<[u16
     }
 }
 
-/// Entries of one switch for LIDs of hosts elsewhere.
+/// The number of a switch's entries for LIDs of hosts at other switches, with and without a group.
 #[derive(Clone, Copy, Default)]
 struct Count {
     free: usize,
@@ -213,10 +214,10 @@ struct Count {
 struct Planner<'a> {
     topology: &'a Topology,
     neighbours: &'a Neighbours,
-    /// Columns are the leaves.
+    /// Tiles whose columns are the leaves.
     tiles: &'a [Tile],
     leaves: &'a [SwitchIdx],
-    /// By leaf.
+    /// The group of each leaf.
     groups: &'a [u16],
     common: Arc<[u16]>,
 }
@@ -246,7 +247,8 @@ impl Planner<'_> {
         let own = host_lids(self.topology, switch)
             .filter(|lid| self.common[lid.index()] != NO_GROUP)
             .count();
-        // A switch has no ports to its own hosts in groups, so that they are all among `fixed`.
+        // A switch has no ports to its own hosts in groups, so all of these hosts are among
+        // `fixed`.
         count.fixed = fixed.len() - own;
         table.fix(&fixed);
         for (group, ports) in by_group.iter().enumerate() {
@@ -272,8 +274,8 @@ impl Planner<'_> {
         lids
     }
 
-    /// By group: the ports that lead on to all of its leaves to which any do; and the leaves of
-    /// groups with ports to which no port leads by the order.
+    /// For each group, the ports that lead towards all of its leaves that can be reached in the
+    /// order. Second, the leaves that cannot, if their group has ports.
     ///
     /// Packets to such a leaf take a detour. Its port may be in the group because of another leaf
     /// with the same group; then the other ports of the group lead packets off the detour, and
@@ -321,7 +323,7 @@ impl Planner<'_> {
     }
 }
 
-/// The costs of the neighbour at the end of some links: down, and taken.
+/// The costs of the neighbour at the end of some links: going down only, and as taken.
 fn tile_rows<'t>(tile: &'t Tile, way: &Way<'_>) -> (&'t Row, &'t Row) {
     (&tile.down[way.neighbour], &tile.taken[way.neighbour])
 }
@@ -337,7 +339,7 @@ struct Way<'a> {
 struct Links<'a> {
     below: Vec<Way<'a>>,
     above: Vec<Way<'a>>,
-    /// Whether some are too slow to stand beside the fastest.
+    /// Whether some links are too slow to be used beside the fastest.
     differ: bool,
 }
 

@@ -18,22 +18,22 @@ use std::collections::BinaryHeap;
 use super::super::Ranking;
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// How the order is made.
+/// The explanation of such an order in a ranking.
 pub(super) const MADE: &str = "ranked depth first";
 
-/// Whether a ranking is such an order. It suits no engine that takes the shortest paths of an
-/// order: those of a depth-first one are long, and none has its levels.
+/// Whether a ranking is a depth-first order. Engines that take the shortest paths of an order
+/// cannot use it: its paths are long, and it lacks the levels of an engine's ranking.
 pub(in super::super) fn is_of(ranking: &Ranking) -> bool {
     ranking.reason == MADE
 }
 
-/// The earlier order, if it is of this kind and has all switches of the fabric, else a new one.
-/// Each part of the fabric has one peak, so that every pair has an up*/down* path.
+/// Returns the earlier order if it is a depth-first one and has all switches of the fabric, else a
+/// new order. Each connected part has one peak, so that every pair has an up*/down* path.
 pub(super) fn order(topology: &Topology, earlier: Option<&Ranking>) -> Order {
     kept(topology, earlier).unwrap_or_else(|| searched(topology))
 }
 
-/// The same; `None` where it would be a new one.
+/// Returns the earlier order as [`order`] does; `None` where that would make a new one.
 pub(super) fn kept(topology: &Topology, earlier: Option<&Ranking>) -> Option<Order> {
     let earlier = earlier.filter(|earlier| is_of(earlier))?;
     Some(listed(topology, mended(topology, earlier)?))
@@ -43,8 +43,8 @@ fn listed(topology: &Topology, highest_first: Vec<SwitchIdx>) -> Order {
     Order::listed(highest_first, vec![0; topology.switch_count()])
 }
 
-/// Depth first, each time on to the neighbour that most switches of the order are next to, so that
-/// few switches have a single neighbour above.
+/// Searches depth first. Each step goes to the neighbour that is next to most switches of the order
+/// so far, so that few switches have a single neighbour above them.
 pub(super) fn searched(topology: &Topology) -> Order {
     let mut search = Search {
         topology,
@@ -76,7 +76,7 @@ pub(super) fn searched(topology: &Topology) -> Order {
 struct Search<'a> {
     topology: &'a Topology,
     is_placed: Vec<bool>,
-    /// By switch.
+    /// For each switch, the number of its neighbours that have a place.
     placed_neighbours: Vec<u32>,
     highest_first: Vec<SwitchIdx>,
 }
@@ -101,8 +101,8 @@ impl Search<'_> {
     }
 }
 
-/// The earlier order, in which a switch that has lost all neighbours above it comes behind the
-/// first of those below. `None` where a switch is new.
+/// The earlier order, in which a switch that has lost all neighbours above it comes right after the
+/// first of those below it. `None` if a switch is new.
 fn mended(topology: &Topology, earlier: &Ranking) -> Option<Vec<SwitchIdx>> {
     let mut places = vec![None; topology.switch_count()];
     let mut listed = Vec::with_capacity(topology.switch_count());
@@ -118,7 +118,7 @@ fn mended(topology: &Topology, earlier: &Ranking) -> Option<Vec<SwitchIdx>> {
     let mut is_placed = vec![false; places.len()];
     let mut kept = Vec::with_capacity(places.len());
     for start in listed {
-        // Switches next to placed ones, the earliest first.
+        // Switches next to placed ones, the earliest of the earlier order first.
         let mut next = BinaryHeap::from([Reverse((places[start.index()], start))]);
         while let Some(Reverse((_, switch))) = next.pop() {
             if std::mem::replace(&mut is_placed[switch.index()], true) {
@@ -202,7 +202,7 @@ mod tests {
         let illegal: usize = illegal
             .map(|above| above * above.saturating_sub(1) / 2)
             .sum();
-        // Of 5,600 turns, each both ways; an order by distance has 2,900 and more.
+        // Of 5,600 turns, counted in both directions; an order by distance has 2,900 or more.
         assert!(illegal < 1_400, "{illegal} turns from down to up");
     }
 }

@@ -1,4 +1,4 @@
-//! `nue`: any graph, any number of lanes, and never a credit loop.
+//! `nue`: routes any graph on any number of VLs without credit loops.
 
 pub(super) mod depth_first;
 
@@ -38,7 +38,7 @@ use crate::topology::{Order, SwitchIdx, Topology};
 pub struct Nue;
 
 impl Nue {
-    /// How many lanes destinations are spread over.
+    /// The number of VLs over which destinations are spread.
     pub const VLS: EngineOption = EngineOption {
         name: "nue_vls",
         doc: &[
@@ -91,11 +91,11 @@ impl Engine for Nue {
     }
 }
 
-/// How much fuller the fullest channel may be with routes that follow an order of the switches than
-/// with others: it is worth that packets are dropped during no repair.
+/// The factor by which the maximum channel load of routes that follow an order of the switches may
+/// exceed that of other routes: no repair of such routes drops packets, which is worth that much.
 const WORTH_AN_ORDER: f64 = 1.1;
 
-/// Routes on one lane: by an order of the switches, by an order of channels alone, or both.
+/// Routes on one VL: by an order of the switches, by an order of channels alone, or both.
 pub(super) struct OneLane {
     ordered: Option<Found>,
     free: Option<Found>,
@@ -103,12 +103,12 @@ pub(super) struct OneLane {
 
 struct Found {
     routing: Routing,
-    /// The load of the fullest channel.
+    /// The maximum channel load.
     fullest: u64,
 }
 
 impl OneLane {
-    /// The routes by an order of the switches.
+    /// The routes by an order of the switches, if there are any.
     pub(super) fn into_ordered(self) -> Option<Routing> {
         self.ordered.map(|found| found.routing)
     }
@@ -126,7 +126,8 @@ impl OneLane {
     }
 }
 
-/// The routes on one lane. An earlier order of the switches is kept, and no other tried.
+/// Computes the routes on one VL. If there is an earlier order of the switches, it is kept and no
+/// other is tried.
 ///
 /// # Errors
 /// As for [`Engine::route`].
@@ -159,7 +160,7 @@ pub(super) fn on_one_lane(topology: &Topology, options: &Options) -> Result<OneL
     })
 }
 
-/// The routes on one lane by an order of the switches: the earlier one, where there is one.
+/// Computes the routes on one VL by an order of the switches: the earlier one if there is one.
 ///
 /// # Errors
 /// As for [`Engine::route`].
@@ -169,13 +170,13 @@ pub(super) fn in_order(topology: &Topology, options: &Options) -> Result<Routing
     prepare::in_pool(options, || ordered(topology, earlier))
 }
 
-/// The same in the thread pool at hand.
+/// Computes the routes as [`in_order`] does, in the current thread pool.
 pub(super) fn ordered(topology: &Topology, earlier: Option<&Ranking>) -> Routing {
     let order = depth_first::order(topology, earlier);
     by_switches(topology, &Channels::of(topology), &order, earlier).routing
 }
 
-/// The routes by an order of the switches, which follows the `earlier` one where it can.
+/// Computes the routes by an order of the switches, which stays close to the `earlier` one.
 fn by_switches(
     topology: &Topology,
     channels: &Channels,
@@ -199,7 +200,7 @@ fn by_switches(
     }
 }
 
-/// The routes by an order of the channels.
+/// Computes the routes by an order of the channels.
 fn by_channels(topology: &Topology, channels: &Channels, order: &ChannelOrder) -> Found {
     let mut balance = Balance::new(topology, channels);
     let all: Vec<SwitchIdx> = topology.indices().collect();
@@ -215,7 +216,7 @@ fn by_channels(topology: &Topology, channels: &Channels, order: &ChannelOrder) -
     }
 }
 
-/// Columns to all switches on `vls` layers.
+/// Computes columns to all switches, on `vls` layers.
 fn route(topology: &Topology, vls: u8) -> Vec<Vec<Column>> {
     let channels = Channels::of(topology);
     let mut router = Router::new(topology, &channels);
@@ -230,7 +231,7 @@ fn route(topology: &Topology, vls: u8) -> Vec<Vec<Column>> {
     columns
 }
 
-/// Columns to some destinations that close no cycle among themselves.
+/// Computes columns to some destinations such that they close no cycle among themselves.
 pub(super) fn route_some(
     topology: &Topology,
     destinations: &[SwitchIdx],
@@ -239,15 +240,15 @@ pub(super) fn route_some(
     Router::new(topology, &channels).layer(destinations)
 }
 
-/// How many free columns of a destination show what paths it wants.
+/// The number of unrestricted columns of a destination from which its wanted turns are taken.
 const WANTED_COLUMNS: usize = 2;
 
-/// Finds the columns of one layer after the other.
+/// Finds the columns layer by layer.
 struct Router<'a> {
     topology: &'a Topology,
     channels: &'a Channels,
     tree: Tree,
-    /// Layers share the links.
+    /// The load of the links, which all layers share.
     balance: Balance<'a>,
 }
 
@@ -261,7 +262,7 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// The columns of the destinations of a layer.
+    /// Computes the columns of the destinations of a layer.
     fn layer(&mut self, destinations: &[SwitchIdx]) -> Vec<(SwitchIdx, Vec<Column>)> {
         let (order, _) = self.order(destinations);
         balance::columns(
@@ -272,8 +273,8 @@ impl<'a> Router<'a> {
         )
     }
 
-    /// The order that suits the traffic to some destinations: most of its balanced shortest paths
-    /// are legal; and how much traffic takes turns of them that are not.
+    /// Chooses the channel order for traffic to some destinations, in which most of their balanced
+    /// shortest paths are legal. Second, the amount of traffic on turns that are illegal.
     fn order(&self, destinations: &[SwitchIdx]) -> (ChannelOrder, u64) {
         let ways = balance::ways(self.channels, destinations, WANTED_COLUMNS);
         let mut free = Balance::new(self.topology, self.channels);
@@ -292,8 +293,8 @@ impl<'a> Router<'a> {
     }
 }
 
-/// The layer of a destination: of its GUID alone, so that it outlives every fault. Mixed as by
-/// SplitMix64, for GUIDs of one kind of switch differ in few bits.
+/// The layer of a destination, from its GUID alone, so that it outlives every fault. The GUID is
+/// mixed as by SplitMix64, because GUIDs of one switch model differ in few bits.
 fn layer_of(topology: &Topology, switch: SwitchIdx, vls: u8) -> u8 {
     let mut mixed = topology.switch(switch).guid.0;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

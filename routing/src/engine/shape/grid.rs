@@ -1,10 +1,10 @@
-//! Meshes and tori: the place of each switch in a grid.
+//! Recognises meshes and tori, and finds the coordinates of each switch.
 //!
-//! In a grid, a square of four switches has its opposite sides in one dimension, at one place of
-//! it: sides that squares join are *cuts*, each all links between two neighbouring slices. Two
-//! links of a switch that are sides of a square lie in different dimensions; two links of no common
-//! square lie in one. Without a dimension's links, each connected part is a slice, and slices
-//! follow each other in a row or in a ring.
+//! In a grid, the opposite sides of a square of four switches lie in one dimension, at one position
+//! of it. Sides that are connected through squares form a *cut*: all links between two neighbouring
+//! slices. Two links of a switch that are sides of one square lie in different dimensions; two
+//! links that share no square lie in the same one. If the links of one dimension are removed, each
+//! connected part is a slice, and the slices form a row or a ring.
 //!
 //! A ring of four is a square as well: it counts as two dimensions of two, which is the same graph,
 //! and needs no dateline.
@@ -15,24 +15,24 @@ use rsm_ids::Guid;
 
 use crate::topology::{SwitchIdx, Topology};
 
-/// The most neighbours of a switch of a grid: two in each of six dimensions; even the smallest
-/// useful grid of more has too many LIDs.
+/// The maximum number of neighbours of a switch in a grid: two in each of six dimensions. Even the
+/// smallest useful grid with more dimensions has too many LIDs.
 const MAX_NEIGHBOURS: usize = 12;
 
-/// Where each switch of a mesh or torus is. Holds GUIDs, so that it outlives the topology that it
-/// was found on.
+/// The coordinates of each switch of a mesh or torus. They are stored by GUID, so that they outlive
+/// the topology on which they were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coordinates {
-    /// How many switches there are in a row, by dimension, the longest first, or in the order of a
-    /// [`TorusLayout`](super::TorusLayout).
+    /// The number of switches in a row of each dimension; the longest dimension first, or in the
+    /// order of a [`TorusLayout`](super::TorusLayout).
     pub sizes: Vec<u16>,
-    /// By dimension: whether the last is joined to the first.
+    /// For each dimension: whether the last switch of a row is connected to the first.
     pub wraps: Vec<bool>,
-    /// The place of each switch, by dimension.
+    /// The coordinates of each switch, one for each dimension.
     pub places: BTreeMap<Guid, Vec<u16>>,
 }
 
-/// Why a fabric is no grid, to follow "the fabric is no mesh or torus: ".
+/// The reason why a fabric is no grid; follows "the fabric is no mesh or torus: ".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoGrid {
     /// A switch has more neighbours than a grid can have.
@@ -40,47 +40,47 @@ pub enum NoGrid {
     TooManyNeighbours {
         /// The switch.
         switch: Guid,
-        /// How many.
+        /// The number of its neighbours.
         neighbours: usize,
     },
-    /// Cables do not join all switches, so that the parts have no relative places.
+    /// Cables do not connect all switches, so that the parts have no relative positions.
     #[error("switch {switch} has no connection with switch {first}")]
     Apart {
-        /// One of them.
+        /// A switch of one part.
         switch: Guid,
-        /// Another one.
+        /// A switch of the first part.
         first: Guid,
     },
-    /// The slices of a dimension do not follow each other.
+    /// The slices of a dimension form neither a row nor a ring.
     #[error("switch {switch} has {neighbours} neighbours in one row")]
     Branches {
         /// A switch in a slice with the wrong neighbours.
         switch: Guid,
-        /// How many.
+        /// The number of neighbouring slices.
         neighbours: usize,
     },
-    /// Two switches would be at one place.
+    /// Two switches would have equal coordinates.
     #[error("switches {one} and {other} come to be at one place")]
     OnePlace {
-        /// One.
+        /// The first switch.
         one: Guid,
-        /// The other.
+        /// The second switch.
         other: Guid,
     },
-    /// A link joins switches that are no neighbours.
+    /// A link connects switches that are not neighbours in the grid.
     #[error("the link between switches {one} and {other} joins no neighbours")]
     StrayLink {
-        /// One end.
+        /// The switch at one end.
         one: Guid,
-        /// The other.
+        /// The switch at the other end.
         other: Guid,
     },
 }
 
 impl Coordinates {
-    /// The places of the switches of `topology`. Places of `earlier` stand as long as every link
-    /// fits them, so that a fault moves no switch; a new switch takes the free place that its links
-    /// fit.
+    /// Finds the coordinates of the switches of `topology`. Coordinates in `earlier` stay as long
+    /// as every link fits them, so that a fault moves no switch; a new switch takes the free
+    /// position that its links fit.
     ///
     /// # Errors
     /// The fabric is no mesh or torus, or so much of it is missing that it does not show.
@@ -93,7 +93,7 @@ impl Coordinates {
         Ok(found)
     }
 
-    /// The coordinates by switch number. Every switch of `topology` has its place.
+    /// The coordinates by switch number. Every switch of `topology` must have coordinates.
     pub(crate) fn by_switch(&self, topology: &Topology) -> Vec<Vec<u16>> {
         let place = |switch: &crate::topology::Switch| self.places.get(&switch.guid).cloned();
         let nowhere = || vec![0; self.sizes.len()];
@@ -104,15 +104,15 @@ impl Coordinates {
             .collect()
     }
 
-    /// By dimension: the bit of a service level that says that packets cross the dateline of the
-    /// dimension's rings; none in rows that are no rings.
+    /// For each dimension, the bit of the service level which says that packets cross the dateline
+    /// of the dimension's rings; `None` for rows that are no rings.
     pub(crate) fn level_bits(&self) -> Vec<Option<u8>> {
         let mut rings = 0..;
         let bit = |&wraps: &bool| if wraps { rings.next() } else { None };
         self.wraps.iter().map(bit).collect()
     }
 
-    /// Hops from one place to another, the shorter way round in rings.
+    /// The hops between two positions, by the shorter way round in rings.
     pub(crate) fn distance(&self, from: &[u16], to: &[u16]) -> u32 {
         let dimensions = (0..self.sizes.len()).map(|dimension| {
             let straight = from[dimension].abs_diff(to[dimension]);
@@ -125,8 +125,9 @@ impl Coordinates {
         dimensions.sum()
     }
 
-    /// How two places are neighbours: the dimension, and whether the second is the next one rather
-    /// than the one before. In a row of two that is joined once, one is next to the other.
+    /// How two positions are neighbours: the dimension, and whether the second one is next (true)
+    /// or previous. In a row of two with one connection, position one is next to position zero.
+    /// `None` if they are no neighbours.
     pub(crate) fn step(&self, from: &[u16], to: &[u16]) -> Option<(usize, bool)> {
         let mut differ =
             (0..self.sizes.len()).filter(|&dimension| from[dimension] != to[dimension]);
@@ -145,7 +146,7 @@ impl Coordinates {
         }
     }
 
-    /// Whether these are the places of `earlier`, perhaps with more switches.
+    /// Whether these coordinates contain all of `earlier`, perhaps with more switches.
     pub(in crate::engine) fn keeps(&self, earlier: &Coordinates) -> bool {
         let is_there = |(guid, place)| self.places.get(guid) == Some(place);
         self.sizes == earlier.sizes
@@ -153,7 +154,7 @@ impl Coordinates {
             && earlier.places.iter().all(is_there)
     }
 
-    /// As text: `torus 16x16x8`, `mesh 4x4`.
+    /// The grid as text, such as `torus 16x16x8` or `mesh 4x4`.
     pub fn name(&self) -> String {
         let kind = if self.wraps.contains(&true) {
             "torus"
@@ -172,12 +173,13 @@ impl Coordinates {
             kept.places.insert(topology.switch(switch).guid, place);
         }
         kept.check(topology).ok()?;
-        // A missing switch keeps its place, and comes back to it, unless a new switch took it.
+        // A missing switch keeps its coordinates, and comes back to them unless a new switch has
+        // taken them.
         Some(kept)
     }
 
-    /// The one place that is next to all known neighbours of a switch, and that no present switch
-    /// has.
+    /// The one position that is next to all known neighbours of a switch and that no present switch
+    /// has; `None` if there is no single one.
     fn free_place(&self, topology: &Topology, switch: SwitchIdx) -> Option<Vec<u16>> {
         let place = |switch: SwitchIdx| self.places.get(&topology.switch(switch).guid);
         let neighbours: Vec<&Vec<u16>> = topology
@@ -242,16 +244,16 @@ impl Union {
         member
     }
 
-    /// The lower number stands for both.
+    /// The lower number becomes the representative of both sets.
     fn join(&mut self, a: usize, b: usize) {
         let (a, b) = (self.find(a), self.find(b));
         self.0[a.max(b)] = a.min(b);
     }
 }
 
-/// Pairs of neighbours, numbered.
+/// Pairs of neighbours, numbered as edges.
 struct Edges {
-    /// By switch: (neighbour, edge), in the order of neighbours.
+    /// For each switch, pairs of (neighbour, edge), sorted by neighbour.
     of: Vec<Vec<(usize, usize)>>,
     count: usize,
 }
@@ -282,8 +284,8 @@ impl Edges {
         Some(edges[place].1)
     }
 
-    /// The edges that complete a square with two edges of a switch: opposite to the first one, and
-    /// to the second one.
+    /// The pairs of edges that complete a square with two edges of a switch: the edge opposite to
+    /// the first one, and the edge opposite to the second one.
     fn squares(&self, at: usize, a: usize, b: usize) -> Vec<(usize, usize)> {
         if self.between(a, b).is_some() {
             return Vec::new();
@@ -324,7 +326,7 @@ fn find(topology: &Topology) -> Result<Coordinates, NoGrid> {
             })?,
         );
     }
-    // The longest first; equals stay in the order of their lowest link.
+    // The longest row comes first; ties keep the order of their lowest link.
     rows.sort_by_key(|row| std::cmp::Reverse(row.size));
     let place = |switch: usize| rows.iter().map(|row| row.place[switch]).collect();
     Ok(Coordinates {
@@ -336,10 +338,10 @@ fn find(topology: &Topology) -> Result<Coordinates, NoGrid> {
     })
 }
 
-/// By edge: a number for its dimension.
+/// For each edge, a number that identifies its dimension.
 fn dimensions(edges: &Edges) -> Vec<usize> {
     let mut cuts = Union::new(edges.count);
-    // (edge, edge of the same switch, whether they are sides of a square).
+    // Triples of (edge, edge of the same switch, whether both are sides of a square).
     let mut corners = Vec::new();
     for (at, own) in edges.of.iter().enumerate() {
         for (place, &(a, to_a)) in own.iter().enumerate() {
@@ -353,15 +355,16 @@ fn dimensions(edges: &Edges) -> Vec<usize> {
             }
         }
     }
-    // By pair of cuts: corners that belong to a square, and corners that do not.
+    // For each pair of cuts, the number of corners that belong to a square, and of corners that do
+    // not.
     let mut votes: BTreeMap<(usize, usize), [usize; 2]> = BTreeMap::new();
     for &(a, b, is_square) in &corners {
         let (a, b) = (cuts.find(a), cuts.find(b));
         votes.entry((a.min(b), a.max(b))).or_default()[usize::from(!is_square)] += 1;
     }
     let any_square = corners.iter().any(|&(_, _, is_square)| is_square);
-    // A switch that is missing takes a square from one corner of two dimensions; two slices that
-    // follow each other meet at more.
+    // A missing switch takes the square from a single corner of two dimensions; two consecutive
+    // slices meet at more corners.
     let least = if any_square { 2 } else { 1 };
     let mut dimensions = Union::new(edges.count);
     for edge in 0..edges.count {
@@ -375,16 +378,16 @@ fn dimensions(edges: &Edges) -> Vec<usize> {
     (0..edges.count).map(|edge| dimensions.find(edge)).collect()
 }
 
-/// One dimension.
+/// The switches along one dimension.
 struct Row {
     size: u16,
     wraps: bool,
-    /// By switch.
+    /// The position of each switch.
     place: Vec<u16>,
 }
 
-/// The slices of a dimension in their order; a switch and the number of its neighbouring slices
-/// where they do not follow each other.
+/// Finds the order of the slices of a dimension. Fails with a switch and the number of its
+/// neighbouring slices if they form neither a row nor a ring.
 fn row(edges: &Edges, dimension_of: &[usize], dimension: usize) -> Result<Row, (usize, usize)> {
     let count = edges.of.len();
     let mut slices = Union::new(count);
@@ -411,7 +414,7 @@ fn row(edges: &Edges, dimension_of: &[usize], dimension: usize) -> Result<Row, (
     }
     let end = next.iter().find(|(_, others)| others.len() == 1);
     let wraps = end.is_none();
-    // A row begins at its end with the lowest switch, a ring at its lowest switch.
+    // A row begins at its end with the lowest switch; a ring begins at its lowest switch.
     let Some(&start) = end.map(|(slice, _)| slice).or_else(|| next.keys().next()) else {
         return Err((0, 0));
     };

@@ -1,68 +1,69 @@
-//! Dragonfly+: groups of two levels, and links between the spines of different groups.
+//! Recognises dragonfly+ fabrics: two-level groups, and links between the spines of different
+//! groups.
 
 use rsm_ids::Guid;
 
 use crate::topology::levels;
 use crate::topology::{SwitchIdx, Topology};
 
-/// A switch with fewer hosts than one in this many of the fullest switch's may be a spine with a
-/// storage or management node on it.
+/// A switch whose hosts are fewer than one in this many of the fullest switch's hosts may be a
+/// spine with a storage or management node on it.
 const FEW_HOSTS: usize = 4;
 
 /// The groups of a dragonfly+.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Groups {
-    /// By switch: its group. Groups are numbered in the order of their lowest leaf.
+    /// The group of each switch. Groups are numbered in the order of their lowest leaf.
     pub group: Vec<u32>,
-    /// By switch: whether it is a leaf rather than a spine.
+    /// For each switch: whether it is a leaf rather than a spine.
     pub is_leaf: Vec<bool>,
-    /// How many groups there are.
+    /// The number of groups.
     pub count: usize,
 }
 
-/// Why a fabric is no dragonfly+, to follow "it is no dragonfly+: ".
+/// The reason why a fabric is no dragonfly+; follows "it is no dragonfly+: ".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoGroups {
-    /// There is nothing to find leaves by.
+    /// No switch has hosts, by which leaves are recognised.
     #[error("it has no hosts")]
     NoHosts,
-    /// Leaves are linked with each other.
+    /// Two leaves are linked with each other.
     #[error("switches {one} and {other} both have hosts, and a link between them")]
     LinkedLeaves {
-        /// One.
+        /// The first leaf.
         one: Guid,
-        /// The other.
+        /// The second leaf.
         other: Guid,
     },
-    /// A switch without hosts is linked with no switch that has any.
+    /// A switch without hosts is linked with no switch that has hosts.
     #[error("switch {switch} has no hosts, and no link to a switch with hosts")]
     NoLeaf {
         /// The switch.
         switch: Guid,
     },
-    /// Spines of one group are linked with each other.
+    /// Two spines of one group are linked with each other.
     #[error("spines {one} and {other} of one group have a link between them")]
     LinkedSpines {
-        /// One.
+        /// The first spine.
         one: Guid,
-        /// The other.
+        /// The second spine.
         other: Guid,
     },
-    /// Everything is one group: a tree.
+    /// All switches form one group, which is a tree.
     #[error("all leaves are in one group, which makes it a tree: updn routes it on one lane")]
     OneGroup,
-    /// Two groups without a link between them, intact or broken ones.
+    /// Two groups have no link between them, neither intact nor broken.
     #[error("the groups of switches {one} and {other} have no link between them")]
     Unlinked {
-        /// The lowest leaf of one.
+        /// The lowest leaf of the first group.
         one: Guid,
-        /// The lowest leaf of the other.
+        /// The lowest leaf of the second group.
         other: Guid,
     },
 }
 
 impl Groups {
-    /// The groups of `topology`.
+    /// Finds the groups of `topology`.
     ///
     /// # Errors
     /// The fabric is no dragonfly+. Links may be missing, as long as each two groups have one.
@@ -112,7 +113,7 @@ impl Groups {
     }
 }
 
-/// By switch: its group, the switches that links between leaves and spines join.
+/// For each switch, its group: the switches connected by links between leaves and spines.
 fn group_by_leaves(
     topology: &Topology,
     leaves: &[SwitchIdx],

@@ -1,73 +1,73 @@
-//! The operator's layout of a torus or mesh: the order of its dimensions, which way is up in each,
-//! and the switch that its dateline lies before.
+//! The operator's layout of a torus or mesh: the order of its dimensions, the direction that counts
+//! as up in each, and the switch before which its dateline lies.
 //!
 //! The graph alone leaves all of that open: a torus looks the same from each of its switches, along
-//! each of its dimensions of one size, and both ways round. [`TorusLayout::apply`] turns
-//! coordinates that were found on the graph, so that they are those of the layout.
+//! each of its dimensions of one size, and both ways round. [`TorusLayout::apply`] transforms
+//! coordinates that were found on the graph into those of the layout.
 
 use rsm_ids::Guid;
 
 use super::Coordinates;
 
-/// The size of a ring that is the same graph as two dimensions of two.
+/// The size of a ring that is, as a graph, equal to two dimensions of two.
 const SQUARE: u16 = 4;
 
 /// A dimension of a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayoutDimension {
-    /// How many switches there are in a row; 1 is no dimension.
+    /// The number of switches in a row; 1 means that the dimension does not exist.
     pub size: u16,
-    /// Whether the last is joined to the first.
+    /// Whether the last switch of a row is connected to the first.
     pub wraps: bool,
 }
 
-/// A cable from the switch of a [`LayoutSeed`], and where it points.
+/// A cable from the switch of a [`LayoutSeed`], and its direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeedLink {
-    /// The dimension, a number of [`TorusLayout::dimensions`].
+    /// The dimension, an index into [`TorusLayout::dimensions`].
     pub dimension: usize,
-    /// Whether the other switch is the next one, rather than the one before.
+    /// Whether the other switch is the next one, rather than the previous one.
     pub is_up: bool,
     /// The switch at the other end.
     pub to: Guid,
 }
 
-/// A switch with a known place.
+/// A switch with a known position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutSeed {
     /// The switch.
     pub switch: Guid,
-    /// Cables from it, at most two to a dimension.
+    /// Cables of the switch, at most two for each dimension.
     pub links: Vec<SeedLink>,
-    /// By dimension: how many switches further on the origin lies. The dateline of a dimension is
-    /// between its last place and its first.
+    /// For each dimension, the distance from the switch to the origin, in switches. The dateline of
+    /// a dimension lies between its last position and its first.
     pub datelines: Vec<i32>,
 }
 
-/// A layout; see the module.
+/// A layout of a torus or mesh, as the operator gives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TorusLayout {
     /// The dimensions; packets take them in this order.
     pub dimensions: Vec<LayoutDimension>,
-    /// Switches with known places: the first one that is in the fabric counts.
+    /// Switches with known positions; the first one that is in the fabric counts.
     pub seeds: Vec<LayoutSeed>,
 }
 
-/// Why a layout does not fit the places of switches.
+/// The reason why a layout does not fit the coordinates of switches.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutMisfit {
-    /// The cables show other dimensions.
+    /// The cables form dimensions of other sizes.
     #[error("it describes a {expected}, and the cables show a {found}")]
     Dimensions {
         /// The dimensions of the layout.
         expected: String,
-        /// The sizes of the fabric.
+        /// The dimensions of the fabric.
         found: String,
     },
-    /// No seed has its switches in the fabric.
+    /// No seed has all of its switches in the fabric.
     #[error("none of its seeds has all its switches in the fabric")]
     NoSeed,
-    /// Two switches of a seed are no neighbours.
+    /// A switch that a seed names is no neighbour of the seed's switch.
     #[error("switches {from} and {to} are no neighbours")]
     NoNeighbours {
         /// The switch of the seed.
@@ -85,7 +85,7 @@ pub enum LayoutMisfit {
         /// The switch that a link of the seed names.
         to: Guid,
     },
-    /// A further seed has its dateline elsewhere than the first one.
+    /// A further seed places the dateline elsewhere than the first one does.
     #[error("the dateline that the seed at switch {switch} gives is not that of the seed before")]
     Dateline {
         /// The switch of the further seed.
@@ -93,21 +93,22 @@ pub enum LayoutMisfit {
     },
 }
 
-/// The dimension of the coordinates found that stands for one of the layout, or for half of a ring
-/// of four.
+/// The dimension of the found coordinates that corresponds to one dimension of the layout, or to
+/// half of a ring of four.
 #[derive(Clone, Copy)]
 struct Part {
     found: usize,
-    /// Whether up is down.
+    /// Whether the direction is reversed.
     is_turned: bool,
 }
 
 impl LayoutDimension {
-    /// The dimensions of coordinates that stand for this one: size, and whether it wraps.
+    /// The dimensions of coordinates that correspond to this one, each with its size and whether it
+    /// wraps.
     fn parts(self) -> Vec<(u16, bool)> {
         match (self.size, self.wraps) {
             (0 | 1, _) => Vec::new(),
-            // Two switches are neighbours once, however many cables join them.
+            // Two switches are neighbours once, however many cables connect them.
             (2, _) => vec![(2, false)],
             (SQUARE, true) => vec![(2, false); 2],
             whole => vec![whole],
@@ -116,13 +117,13 @@ impl LayoutDimension {
 }
 
 impl TorusLayout {
-    /// `found` in the terms of this layout: the same switches next to each other, with the
-    /// dimensions in its order, its directions and its origins. A ring of four stays two dimensions
-    /// of two, which need no dateline.
+    /// Transforms `found` into the terms of this layout: neighbours stay neighbours, and
+    /// dimensions, directions and origins become those of the layout. A ring of four stays two
+    /// dimensions of two, which need no dateline.
     ///
     /// # Errors
-    /// The cables show another shape, no seed is in the fabric, or the first one that is contradicts
-    /// its cables. [`TorusLayout::check`] looks at the others.
+    /// The cables show another shape, no seed is in the fabric, or the first seed that is
+    /// contradicts its cables. [`TorusLayout::check`] checks the other seeds.
     pub fn apply(&self, found: &Coordinates) -> Result<Coordinates, LayoutMisfit> {
         self.check_dimensions(found)?;
         let seed = self.seed(found)?;
@@ -130,10 +131,11 @@ impl TorusLayout {
         Ok(self.turned(found, seed, &parts))
     }
 
-    /// Whether `places` are those of this layout.
+    /// Checks that `places` are those of this layout.
     ///
     /// # Errors
-    /// As those of [`TorusLayout::apply`], and where any seed that is in the fabric contradicts them.
+    /// The errors of [`TorusLayout::apply`], and any seed in the fabric that contradicts the
+    /// coordinates.
     pub fn check(&self, places: &Coordinates) -> Result<(), LayoutMisfit> {
         self.check_dimensions(places)?;
         self.seed(places)?;
@@ -157,7 +159,7 @@ impl TorusLayout {
         })
     }
 
-    /// As text: `torus 5x4x6`, `mesh 3x3`.
+    /// The layout as text, such as `torus 5x4x6` or `mesh 3x3`.
     fn name(&self) -> String {
         let is_torus = self.dimensions.iter().any(|dimension| dimension.wraps);
         let sizes = self.dimensions.iter().map(|dimension| dimension.size);
@@ -172,7 +174,7 @@ impl TorusLayout {
         )
     }
 
-    /// The first seed whose switches are all known; `None` where the layout has no seeds.
+    /// The first seed whose switches are all known; `None` if the layout has no seeds.
     fn seed(&self, places: &Coordinates) -> Result<Option<&LayoutSeed>, LayoutMisfit> {
         if self.seeds.is_empty() {
             return Ok(None);
@@ -181,7 +183,7 @@ impl TorusLayout {
         seed.map(Some).ok_or(LayoutMisfit::NoSeed)
     }
 
-    /// By dimension of the layout: the dimensions found that stand for it.
+    /// For each dimension of the layout, the found dimensions that correspond to it.
     fn parts(
         &self,
         found: &Coordinates,
@@ -224,7 +226,8 @@ impl TorusLayout {
         Ok(parts)
     }
 
-    /// Gives dimensions without a cable in the seed those of their size that are left.
+    /// Assigns the remaining found dimensions of matching size to dimensions for which the seed has
+    /// no cable.
     fn fill(&self, found: &Coordinates, parts: &mut [Vec<Part>]) {
         for (number, dimension) in self.dimensions.iter().enumerate() {
             let expected = dimension.parts();
@@ -249,7 +252,8 @@ impl TorusLayout {
         parts: &[Vec<Part>],
     ) -> Coordinates {
         let origin = seed.and_then(|seed| found.places.get(&seed.switch));
-        // By dimension of the result: its part, and the place that its origin has among those found.
+        // For each dimension of the result, its part, and the position of its origin in the found
+        // coordinates.
         let mut ways = Vec::with_capacity(found.sizes.len());
         for (number, parts) in parts.iter().enumerate() {
             for &part in parts {
@@ -286,7 +290,7 @@ impl TorusLayout {
         }
     }
 
-    /// Whether all seeds that are in the fabric agree with the places.
+    /// Checks that all seeds in the fabric agree with the coordinates.
     fn check_seeds(&self, places: &Coordinates) -> Result<(), LayoutMisfit> {
         let mut first = Vec::with_capacity(self.dimensions.len());
         let mut next = 0;
@@ -352,7 +356,8 @@ impl LayoutSeed {
 }
 
 impl Part {
-    /// The place in this dimension, counted in the direction of the layout, from one found.
+    /// The position in this dimension, counted in the direction of the layout, of the found
+    /// position `old`.
     fn place(self, found: &Coordinates, old: &[u16]) -> u16 {
         let (at, size) = (old[self.found], found.sizes[self.found]);
         match (self.is_turned, found.wraps[self.found]) {
@@ -371,7 +376,8 @@ fn sizes(places: &Coordinates) -> impl Iterator<Item = (u16, bool)> {
         .zip(places.wraps.iter().copied())
 }
 
-/// The dimension in which two switches are neighbours, and whether the second is the next one.
+/// The dimension in which two switches are neighbours, and whether the second is the next one;
+/// `None` if they are no neighbours.
 fn step(places: &Coordinates, from: Guid, to: Guid) -> Option<(usize, bool)> {
     let [from, to] = [from, to].map(|guid| places.places.get(&guid));
     places.step(from?, to?)

@@ -11,22 +11,22 @@ pub(super) struct Grid<'a> {
     topology: &'a Topology,
     coordinates: &'a Coordinates,
     places: Vec<Vec<u16>>,
-    /// By switch, dimension and direction (0 up, 1 down): the port group that leads there.
+    /// The port group for each switch, dimension and direction (0 up, 1 down).
     groups: Vec<u8>,
-    /// By switch, dimension and direction: how many hops the row goes on without a break; the whole
-    /// ring where nothing is broken.
+    /// For each switch, dimension and direction, the number of hops until the row is broken; the
+    /// length of the ring if it is intact.
     runs: Vec<u16>,
-    /// By dimension: the bit of the service level that says that the dateline is crossed.
+    /// For each dimension, the bit of the service level which says that the dateline is crossed.
     level_bits: Vec<Option<u8>>,
 }
 
 /// The columns of a grid.
 pub(super) struct Found {
-    /// By destination, one each.
+    /// One column for each destination.
     pub(super) columns: Vec<Vec<Column>>,
-    /// How many entries differ from those of the intact fabric.
+    /// The number of entries that differ from those of the intact fabric.
     pub(super) around_faults: usize,
-    /// A pair without a way.
+    /// A pair without a path, if there is one.
     pub(super) cut_off: Option<(SwitchIdx, SwitchIdx)>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Grid<'a> {
             for (number, group) in topology.groups(switch).enumerate() {
                 if let Some((dimension, is_up)) = grid.step(switch, group.neighbour) {
                     let way = grid.way(switch, dimension, if is_up { UP } else { DOWN });
-                    // At most 254 groups to a switch.
+                    // A switch has at most 254 groups.
                     grid.groups[way] = number as u8;
                     next[way] = Some(group.neighbour);
                 }
@@ -60,7 +60,7 @@ impl<'a> Grid<'a> {
         grid
     }
 
-    /// Follows each row both ways.
+    /// Finds how far each row leads in both directions.
     fn find_runs(&mut self, next: &[Option<SwitchIdx>]) {
         for switch in self.topology.indices() {
             for dimension in 0..self.dimensions() {
@@ -102,13 +102,13 @@ impl<'a> Grid<'a> {
         self.level_bits[dimension]
     }
 
-    /// The dimension that two neighbours differ in.
+    /// The dimension in which two neighbours differ.
     pub(super) fn dimension(&self, from: SwitchIdx, to: SwitchIdx) -> Option<usize> {
         self.step(from, to).map(|(dimension, _)| dimension)
     }
 
     /// The service level of a pair: one bit for each ring whose dateline, between its last and its
-    /// first switch, lies on the way where nothing is broken.
+    /// first switch, lies on the path in the intact fabric.
     pub(super) fn level(&self, from: SwitchIdx, to: SwitchIdx) -> u8 {
         let [a, b] = [from, to].map(|end| &self.places[end.index()]);
         let mut level = 0;
@@ -126,9 +126,9 @@ impl<'a> Grid<'a> {
         level
     }
 
-    /// The shorter way round in a dimension. Of two that are alike one by the lower of the two
-    /// places, so that both carry much the same, and so that the way back is the same way: answers
-    /// have the service level of their request.
+    /// The shorter direction in a dimension. If both are equally long, the lower of the two
+    /// positions decides, so that both directions carry about the same load. The way back is then
+    /// the same path, because answers have the service level of their request.
     fn direction(&self, from: SwitchIdx, to: SwitchIdx, dimension: usize) -> usize {
         let [a, b] = [from, to].map(|end| &self.places[end.index()]);
         let up = self.hops(a[dimension], b[dimension], dimension, UP);
@@ -139,14 +139,13 @@ impl<'a> Grid<'a> {
             std::cmp::Ordering::Equal => {
                 let (here, there) = (a[dimension], b[dimension]);
                 let crosses = here.min(there) % 2 == 1;
-                // Up from the lower place is the way that does not cross the dateline.
+                // From the lower position, the direction up does not cross the dateline.
                 if (here < there) == crosses { DOWN } else { UP }
             }
         }
     }
 
-    /// Hops from one place to another in a dimension; more than there are where the row ends
-    /// before.
+    /// The hops from one position to another in a dimension; [`u16::MAX`] if the row ends before.
     fn hops(&self, from: u16, to: u16, dimension: usize, direction: usize) -> u16 {
         let size = self.coordinates.sizes[dimension];
         let (low, high) = if direction == UP {
@@ -163,8 +162,8 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// The group that leads from one switch towards another, and whether it is another one than if
-    /// nothing were broken.
+    /// The group that leads from one switch towards another, and whether it differs from the intact
+    /// fabric; `None` if there is no path.
     fn next(&self, from: SwitchIdx, to: SwitchIdx) -> Option<(u8, bool)> {
         let [a, b] = [from, to].map(|end| &self.places[end.index()]);
         let mut dimensions =
@@ -178,8 +177,8 @@ impl<'a> Grid<'a> {
                 return Some((self.groups[way], direction != wanted));
             }
         }
-        // As near to the corner that is missing as can be: only its neighbours turn for it, so that
-        // the turns back are as few.
+        // The packet continues until it is next to the missing corner: only the neighbours of the
+        // corner turn, so that there are as few turns back as possible.
         let way = self.way(from, first, wanted);
         if self.runs[way] > 0 {
             return Some((self.groups[way], true));
@@ -213,7 +212,7 @@ impl<'a> Grid<'a> {
         let mut column = vec![NO_GROUP; self.topology.switch_count()];
         let mut around_faults = 0;
         let mut cut_off = None;
-        // Switches that no cables join are no fault.
+        // Switches that no cables connect are no fault.
         let part = &self.topology.components()[self.topology.component_of(to)];
         for from in part.switches.iter().copied().filter(|&from| from != to) {
             match self.next(from, to) {

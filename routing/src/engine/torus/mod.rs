@@ -1,4 +1,4 @@
-//! `dor` and `torus`: one dimension after the other.
+//! `dor` and `torus`: dimension-order routing on meshes and tori.
 
 mod hops;
 
@@ -18,9 +18,9 @@ use hops::Grid;
 ///
 /// - *Guarantee*: shortest paths without a credit loop, on meshes and hypercubes (rings of four
 ///   are hypercubes). Fabrics that are no mesh are refused, with the switch or link that shows it.
-/// - *Needs*: one lane; packets may have any service level.
-/// - *Around faults*: a switch whose way is cut off goes on in a later dimension first. Where that
-///   does not serve, or closes a cycle, routes are those of [`nue`](super::Nue) on one lane, and
+/// - *Needs*: one VL; packets may have any service level.
+/// - *Around faults*: a switch whose path is cut off continues in a later dimension first. If that
+///   does not help, or closes a cycle, the routes are those of [`nue`](super::Nue) on one VL, and
 ///   the reason says so.
 /// - *Complexity*: O(n²) for n switches, and a proof where something is broken.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,10 +41,10 @@ pub struct Dor;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Torus;
 
-/// A service level has four bits.
+/// The maximum number of rings: a service level has four bits.
 const MAX_RINGS: usize = 4;
 
-/// Lanes of a ring: before and behind its dateline.
+/// The number of VLs of a ring: before and beyond its dateline.
 const RING_VLS: u8 = 2;
 
 impl Engine for Dor {
@@ -125,14 +125,14 @@ fn find(
         .map_err(|reason| unfit(engine, format!("it is no mesh or torus: {reason}")))?;
     let is_kept = previous.is_some_and(|previous| found.keeps(previous));
     let laid_out = match options.layout.as_deref() {
-        // Places in use stay, so that service levels do.
+        // Coordinates in use stay, so that service levels stay.
         Some(layout) if !is_kept => layout.apply(&found).ok(),
         _ => None,
     };
     Ok(Arc::new(laid_out.unwrap_or(found)))
 }
 
-/// The part of a reason about the operator's layout.
+/// The part of the reason that names the operator's layout.
 fn laid_out(options: &Options, coordinates: &Coordinates) -> String {
     match options
         .layout
@@ -175,7 +175,7 @@ fn route(
             }
             return routing(&columns.columns, reason, lanes);
         }
-        // Multicast trees follow the order of the switches, too, and so reach all members.
+        // Multicast trees also follow the order of the switches, and so reach all members.
         let reason = format!(
             "{engine}: {name} with more broken than the engine can go around; until repair routed by \
              nue, on one lane"
@@ -189,8 +189,8 @@ fn route(
     })
 }
 
-/// Lanes by the dimension that a packet goes on in: kind 0 are ports to hosts, kind d + 1 those of
-/// dimension d.
+/// VLs by the dimension in which a packet continues. Port kind 0 means ports to hosts, kind d + 1
+/// means ports of dimension d.
 fn lanes(topology: &Topology, grid: &Grid<'_>, straight: u8) -> Lanes {
     let kinds = grid.dimensions() as u8 + 1;
     let kind = |switch: SwitchIdx, port| match topology.port_use(switch, port) {
@@ -203,7 +203,7 @@ fn lanes(topology: &Topology, grid: &Grid<'_>, straight: u8) -> Lanes {
             return [0; 16];
         }
         if input > output {
-            // Back to a dimension that is done: only around a missing corner.
+            // A turn back to an earlier dimension occurs only around a missing corner.
             return [straight; 16];
         }
         match grid.level_bit(usize::from(output) - 1) {

@@ -1,4 +1,4 @@
-//! Rankings to try, and the choice among them.
+//! Proposes rankings, and chooses one of them.
 
 use super::super::Ranking;
 use super::super::fabric_tree::{Apexes, MAX_DETOURS};
@@ -9,27 +9,28 @@ use super::{Columns, Ranked, by_index, kept};
 use crate::topology::levels::{self, ANY_HOST, FEW_HOSTS};
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// How much worse than the best a kept ranking's fullest link may be, once new switches have come.
+/// The factor by which a kept ranking's maximum link load may exceed the best one's, once new
+/// switches have come.
 const KEPT_LOAD: f64 = 1.2;
 
-/// The way of an engine with pairs that a ranking by levels leaves without a path.
+/// The engine's remedy for pairs that a ranking by levels leaves without a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Unreached {
-    /// It ranks some switches above all others, which join the roots.
+    /// The engine ranks some switches above all others, which connects the roots.
     Joined,
-    /// It adds detours around an apex, where the ranking has one.
+    /// The engine adds detours around an apex, where the ranking has one.
     Mended,
 }
 
 impl Unreached {
-    /// The apexes of the detours that mend an order; `None` where the order has to reach all pairs
+    /// The apexes whose detours complete an order; `None` where the order has to connect all pairs
     /// itself.
     pub(in super::super) fn mending(self, topology: &Topology, order: &Order) -> Option<Apexes> {
         if self == Unreached::Joined {
             return None;
         }
-        // A switch with end ports and others below it, as one with a host or an aggregation node at
-        // the top, may need detours to and from each switch.
+        // A switch with end ports and other switches below it, such as a top switch with a host or
+        // an aggregation node, may need detours to and from each switch.
         let carries = |switch: SwitchIdx| topology.destinations_of(switch).len() > 1;
         let has_below = |switch: SwitchIdx| {
             let mut groups = topology.groups(switch);
@@ -47,14 +48,14 @@ impl Unreached {
 
 struct Candidate {
     order: Order,
-    /// The apexes of the detours that mend it, if any do.
+    /// The apexes whose detours complete the order, if any do.
     mending: Option<Apexes>,
-    /// "ranked …": how it was made.
+    /// The explanation of how the order was made: "ranked …".
     made: String,
 }
 
-/// The ranking to route by: an earlier one from the same roots is kept where it can be, else the
-/// best of several is found.
+/// Chooses the ranking to route by: an earlier one from the same roots is kept where possible, else
+/// the best of several is taken.
 pub(super) fn choose(
     topology: &Topology,
     roots: &[SwitchIdx],
@@ -82,7 +83,8 @@ pub(super) fn choose(
     }
 }
 
-/// The earlier ranking, if it still reaches all that counts, and how many switches are new to it.
+/// The earlier ranking and the number of switches new to it; `None` if it leaves a pair that counts
+/// without a path.
 fn keep(
     topology: &Topology,
     roots: &[SwitchIdx],
@@ -111,11 +113,12 @@ fn keep(
     })
 }
 
-/// The ranking by distance from the hosts; the best of all where that does not reach everything.
+/// Chooses the ranking by distance from the hosts, or the best of all if that one does not connect
+/// all pairs.
 pub(super) fn choose_by_hosts(topology: &Topology, earlier: Option<&Ranking>) -> Ranked {
     let population = Population::new(topology);
     let columns = by_index(topology);
-    // One that another engine made is no ranking by hosts.
+    // A ranking that another engine made is no ranking by hosts.
     let kept = earlier
         .filter(|ranking| ranking.reason.starts_with(BY_HOSTS))
         .and_then(|ranking| {
@@ -141,7 +144,7 @@ pub(super) fn choose_by_hosts(topology: &Topology, earlier: Option<&Ranking>) ->
     }
 }
 
-/// How the ranking of `dnup` is made.
+/// The explanation of how the ranking of `dnup` is made.
 const BY_HOSTS: &str = "ranked by distance from the hosts alone";
 
 fn best(
@@ -197,7 +200,7 @@ fn best_of(
     best.expect("there is always a candidate: the search for a centre needs no switch")
 }
 
-/// Rankings worth scoring, the likelier first. The last one reaches everything on any fabric.
+/// Rankings worth scoring, the most promising first. The last one connects all pairs on any fabric.
 fn candidates(topology: &Topology, roots: &[SwitchIdx], unreached: Unreached) -> Vec<Candidate> {
     if !roots.is_empty() {
         let levels = levels::from_roots(topology, roots);
@@ -231,7 +234,7 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx], unreached: Unreached) ->
     for (tops, which) in tops {
         let by_distance = Order::new(topology, levels::from_roots(topology, &tops), &[]);
         found.push(Candidate {
-            // The levels, which spread the traffic, come from the hosts, with any switch on top.
+            // The levels, which spread the traffic, come from the hosts; any switch may be on top.
             order: Order::listed(
                 by_distance.highest_first().to_vec(),
                 by_hosts.levels().to_vec(),
@@ -243,8 +246,9 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx], unreached: Unreached) ->
     found
 }
 
-/// The ranking by these levels; where no detours mend it and it has several peaks, before it the
-/// same with connected roots: mostly as good for hosts, and it reaches more.
+/// Makes candidates from these levels: the plain ranking. If it has several peaks and no detours
+/// complete it, the ranking with connected roots comes first: it is usually as good for hosts, and
+/// connects more pairs.
 fn candidates_of(
     topology: &Topology,
     levels: Vec<u8>,
@@ -273,7 +277,7 @@ fn candidates_of(
     connected.into_iter().chain([plain]).collect()
 }
 
-/// The sentence on an order that is kept as it is.
+/// The sentence about an order that is kept as it is.
 pub(in super::super) fn kept_sentence(topology: &Topology, order: &Order, made: &str) -> String {
     let (depth, peaks) = (depth(order), order.peaks(topology).len());
     format!("{made}: {depth} levels, {peaks} at the top (kept)")

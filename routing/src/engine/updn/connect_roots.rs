@@ -1,4 +1,4 @@
-//! One peak for a ranking that has several.
+//! Connects the roots of a ranking that has several peaks.
 //!
 //! In a tree with many roots no up*/down* path joins two of them: both are at the top, and no
 //! switch lies above. That matters as soon as a port hangs off the roots, as aggregation nodes do.
@@ -10,8 +10,9 @@
 use crate::topology::levels::distances;
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// The order with connecting switches on top, in each part of the fabric that has several peaks,
-/// and how many switches that lifted. `None` when every part has a single peak as it is.
+/// Puts connecting switches on top of the order, in each part of the fabric that has several peaks.
+/// Second, the number of switches that this lifted. `None` when every part already has a single
+/// peak.
 pub(super) fn with_connected_roots(topology: &Topology, order: &Order) -> Option<(Order, usize)> {
     let mut peaks_of = vec![Vec::new(); topology.components().len()];
     for peak in order.peaks(topology) {
@@ -23,7 +24,8 @@ pub(super) fn with_connected_roots(topology: &Topology, order: &Order) -> Option
             let from_leaf =
                 connecting_switches(topology, best_leaf(topology, order, &part.switches), peaks);
             let from_peak = connecting_switches(topology, peaks[0], peaks);
-            // A lifted switch carries more than its place in the tree foresees: fewer are better.
+            // A lifted switch carries more traffic than its place in the tree suggests, so fewer
+            // lifted switches are better.
             lifted.extend(if from_leaf.len() <= from_peak.len() {
                 from_leaf
             } else {
@@ -37,7 +39,7 @@ pub(super) fn with_connected_roots(topology: &Topology, order: &Order) -> Option
     })
 }
 
-/// The lowest switch that most neighbours lie above: of equals, the one with fewest hosts.
+/// The lowest switch with the most neighbours above it; of several, the one with the fewest hosts.
 pub(super) fn best_leaf(topology: &Topology, order: &Order, part: &[SwitchIdx]) -> SwitchIdx {
     let key = |switch: &SwitchIdx| {
         let up = topology
@@ -56,7 +58,7 @@ pub(super) fn best_leaf(topology: &Topology, order: &Order, part: &[SwitchIdx]) 
     part.iter().copied().max_by_key(key).unwrap_or(SwitchIdx(0))
 }
 
-/// `top`, and the switches on shortest paths from it to the peaks; nearest first.
+/// `top` and the switches on shortest paths from it to the peaks, the nearest first.
 fn connecting_switches(topology: &Topology, top: SwitchIdx, peaks: &[SwitchIdx]) -> Vec<SwitchIdx> {
     let hops = distances(topology, &[top]);
     let mut is_lifted = vec![false; topology.switch_count()];
@@ -64,8 +66,8 @@ fn connecting_switches(topology: &Topology, top: SwitchIdx, peaks: &[SwitchIdx])
     for &peak in peaks {
         let mut switch = peak;
         while switch != top {
-            // The nearest neighbour to the top that is lifted already, else the one with the lowest
-            // GUID: peaks share switches where possible.
+            // Prefers a neighbour nearer to the top that is already lifted, else the one with the
+            // lowest GUID: peaks share switches where possible.
             let nearer = topology
                 .groups(switch)
                 .map(|group| group.neighbour)

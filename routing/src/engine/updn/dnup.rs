@@ -1,4 +1,4 @@
-//! `dnup`: the ranking by hosts alone.
+//! `dnup`: up*/down* on a ranking by the hosts alone.
 
 use super::super::{Engine, EngineError, Options, Routing};
 use super::candidates;

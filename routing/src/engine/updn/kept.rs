@@ -1,4 +1,4 @@
-//! A ranking that outlives the topology it was found on.
+//! Keeps a ranking beyond the topology on which it was found.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,15 @@ use super::super::{Prepared, Ranking};
 use crate::topology::levels::{self, ANY_HOST};
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// How many switches a ranking remembers, with those that have gone: as many as can have LIDs at
-/// once.
+/// The maximum number of switches that a ranking remembers, missing ones included: as many as can
+/// have LIDs at once.
 const MAX_REMEMBERED: usize = Lid::UNICAST_LAST.0 as usize;
 
 /// An earlier ranking, fitted to a topology.
 pub(super) struct Fitted {
     pub(super) order: Order,
-    /// How many switches the ranking lacked, and `fit` placed by their distance from the hosts.
+    /// The number of switches that the ranking lacked and that `fit` placed by their distance from
+    /// the hosts.
     pub(super) newcomers: usize,
 }
 
@@ -27,8 +28,8 @@ fn guids(topology: &Topology, switches: &[SwitchIdx]) -> Vec<Guid> {
         .collect()
 }
 
-/// The earlier ranking as an order of this topology; `None` when it has none of its switches, was
-/// made from other roots, or suits the routes of `nue` alone.
+/// The earlier ranking as an order of this topology; `None` if it has none of the topology's
+/// switches, was made from other roots, or suits the routes of `nue` alone.
 pub(super) fn fit(topology: &Topology, roots: &[SwitchIdx], ranking: &Ranking) -> Option<Fitted> {
     if ranking.roots != guids(topology, roots) || depth_first::is_of(ranking) {
         return None;
@@ -56,7 +57,8 @@ pub(super) fn fit(topology: &Topology, roots: &[SwitchIdx], ranking: &Ranking) -
         let guess = guessed[switch.index()];
         let level = usual.get(&guess).copied().unwrap_or(guess);
         levels[switch.index()] = Some(level);
-        // Behind the last switch that is as high: no two ranked switches change their order.
+        // The new switch goes after the last switch of the same height, so that no two ranked
+        // switches change their order.
         let place = listed
             .iter()
             .rposition(|other| levels[other.index()] <= Some(level))
@@ -70,7 +72,7 @@ pub(super) fn fit(topology: &Topology, roots: &[SwitchIdx], ranking: &Ranking) -
     })
 }
 
-/// By guessed level, the level that most known switches of it have.
+/// For each guessed level, the level that most known switches with that guess have.
 fn usual_levels(known: &[Option<u8>], guessed: &[u8]) -> BTreeMap<u8, u8> {
     let mut votes: BTreeMap<u8, BTreeMap<u8, usize>> = BTreeMap::new();
     for (level, &guess) in known.iter().zip(guessed) {
@@ -89,8 +91,8 @@ fn usual_levels(known: &[Option<u8>], guessed: &[u8]) -> BTreeMap<u8, u8> {
         .collect()
 }
 
-/// The order as a ranking to be kept, `made` in this way. Switches of the earlier ranking that are
-/// not here at the moment keep their places, so that one that reboots comes back to where it was.
+/// Makes a ranking of the order, to be kept; `made` explains how it was made. Missing switches of
+/// the earlier ranking keep their places, so that a switch that reboots comes back to its place.
 pub(in super::super) fn remember(
     topology: &Topology,
     (order, made): (&Order, &str),
@@ -118,7 +120,7 @@ pub(in super::super) fn remember(
     if !earlier.switches.iter().any(|&(guid, _)| is_gone(guid)) {
         return ranking;
     }
-    // A missing switch stays behind the present one that it followed.
+    // A missing switch stays right after the present one that it followed.
     let mut after: BTreeMap<Option<Guid>, Vec<(Guid, u8)>> = BTreeMap::new();
     let mut last = None;
     let mut room = MAX_REMEMBERED.saturating_sub(ranking.switches.len());

@@ -2,8 +2,8 @@
 //!
 //! All switches stand in one order ([`order`](super::order)), so that each link has a direction up.
 //! A packet goes up, then down, and never up again: no credit loop can exist. A switch that has a
-//! way down to a destination takes it, whatever the way up costs, because the packet may have come
-//! from above. The order is left to choose; this folder chooses it.
+//! path down to a destination takes it, whatever the path up costs, because the packet may have
+//! come from above. This folder chooses the order.
 
 mod candidates;
 mod connect_roots;
@@ -24,10 +24,10 @@ use crate::lanes::Lanes;
 use crate::tables::Tables;
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// Up*/down* over any graph: every connected pair is reached, and no credit loop can exist.
+/// Up*/down* over any graph: connects every pair and excludes credit loops.
 ///
-/// With several roots, pairs of two switches that carry nothing may be left without a path
-/// where the ranking that is best for hosts has none.
+/// With several roots, the ranking that is best for hosts may leave pairs of switches that carry no
+/// traffic of their own without a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UpDn;
 
@@ -62,7 +62,7 @@ impl Engine for UpDn {
     }
 }
 
-/// Up*/down* tables on the ranking that `choose` finds, given an earlier one.
+/// Computes up*/down* tables on the ranking that `choose` finds, given an earlier one.
 fn route(
     engine: &'static str,
     topology: &Topology,
@@ -105,25 +105,25 @@ fn route(
 /// An order of the switches of a fabric.
 pub(super) struct Rank {
     pub(super) order: Order,
-    /// "ranked …": the way it was made.
+    /// The explanation of how the order was made: "ranked …".
     pub(super) made: String,
-    /// The same with its score, for the operator.
+    /// The explanation together with the score, for the operator.
     pub(super) reason: String,
-    /// The apexes of the detours that mend it, if any do.
+    /// The apexes whose detours complete the order, if any do.
     pub(super) mending: Option<Apexes>,
-    /// The costs computed to choose it, where the engine chose it.
+    /// The costs computed to choose the order, if the engine chose it.
     pub(super) costs: Option<Costs>,
 }
 
-/// The order of the columns of costs, for an order of the switches.
+/// A function that gives the columns of costs for an order of the switches.
 pub(super) type Columns<'a> = &'a (dyn Fn(&Order) -> Vec<SwitchIdx> + Sync);
 
-/// Columns by the index of their switch, for any order.
+/// Columns sorted by switch index, for any order.
 fn by_index(topology: &Topology) -> impl Fn(&Order) -> Vec<SwitchIdx> + Sync {
     |_| topology.indices().collect()
 }
 
-/// The earlier order, where it has every switch of `topology`, else the best.
+/// Returns the earlier order if it has every switch of `topology`, else the best one.
 pub(super) fn rank(
     topology: &Topology,
     roots: &[SwitchIdx],
@@ -144,7 +144,8 @@ pub(super) fn rank(
         };
     }
     let ranked = candidates::choose(topology, roots, earlier, unreached, columns);
-    // An order that joins the roots for itself may have apexes as well, as it has when it is kept.
+    // An order that connects the roots by itself may have apexes as well, as it has when it is
+    // kept.
     let mending = ranked.mending;
     let mending = mending.or_else(|| unreached.mending(topology, &ranked.order));
     Rank {
@@ -156,7 +157,7 @@ pub(super) fn rank(
     }
 }
 
-/// The given roots that the fabric has, each once.
+/// The given roots that the fabric has, without duplicates.
 ///
 /// # Errors
 /// [`EngineError::UnknownRoots`] where the fabric lacks some and [`AbsentRoots`] does not leave
@@ -186,12 +187,12 @@ pub(super) fn find_roots(
 /// The chosen order, with the costs computed to choose it.
 struct Ranked {
     order: Order,
-    /// The apexes of the detours that mend it, if any do.
+    /// The apexes whose detours complete the order, if any do.
     mending: Option<Apexes>,
     costs: Costs,
     unreached: u64,
-    /// "ranked …": the way the order was made.
+    /// The explanation of how the order was made: "ranked …".
     made: String,
-    /// The same with its score, for the operator.
+    /// The explanation together with the score, for the operator.
     reason: String,
 }

@@ -1,4 +1,4 @@
-//! How good a ranking is: the pairs it reaches, over how many hops, and how evenly.
+//! Scores a ranking: the pairs that it connects, over how many hops, and how evenly.
 
 use rayon::prelude::*;
 
@@ -7,21 +7,21 @@ use super::super::paths::{Costs, Neighbours, TILE, Tile, UNREACHED, nearer};
 use super::super::slots;
 use crate::topology::{EndpointKind, SwitchIdx, Topology};
 
-/// The most work to score balance, in port groups looked at. In a fabric so large that it would be
-/// more, scoring looks at every so many-th destination only: rankings that differ in balance differ
-/// on every destination. 2^22 is some 10 ms.
+/// The maximum work to score balance, in port groups examined. In a fabric so large that it would
+/// take more, scoring samples every n-th destination: rankings that differ in balance differ on
+/// every destination. 2^22 takes some 10 ms.
 const BALANCE_WORK: usize = 1 << 22;
 
-/// The pairs that a ranking reaches.
+/// The pairs that a ranking connects and leaves without a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reach {
-    /// Connected pairs without a path, of those that count (see [`crate::verify::Report`]).
+    /// Connected pairs that count and have no path (see [`crate::verify::Report`]).
     pub(super) unreached: u64,
-    /// The same for pairs of two switches.
+    /// Pairs of two switches that have no path.
     pub(super) switches_unreached: u64,
-    /// The same for pairs of two hosts.
+    /// Pairs of two hosts that have no path.
     pub(super) hosts_unreached: u64,
-    /// Hops of all pairs of hosts together.
+    /// The hops of all pairs of hosts together.
     pub(super) hops: u64,
 }
 
@@ -29,29 +29,29 @@ pub(super) struct Reach {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Score {
     pub(super) reach: Reach,
-    /// Whether detours reach the pairs that the ranking does not reach.
+    /// Whether detours connect the pairs that the ranking leaves without a path.
     pub(super) is_mended: bool,
-    /// Whether every link joins two levels.
+    /// Whether every link connects two levels.
     pub(super) is_tree: bool,
-    /// The fullest link, in paths over rate, when each switch shares traffic evenly over its
+    /// The maximum link load, in paths over rate, if each switch shares traffic evenly over its
     /// choices.
     pub(super) peak_load: f64,
-    /// The load of the fullest link under any routing: a leaf's own links are that few.
+    /// A lower bound of the maximum link load under any routing: a leaf has only so many links.
     pub(super) least_load: f64,
 }
 
-/// A ranking whose fullest link has at most this many times the least possible load is good enough
-/// to try no others.
+/// A ranking is good enough to try no others if its maximum link load exceeds the lower bound by at
+/// most this factor.
 const GOOD_LOAD: f64 = 1.25;
 
-/// How much fuller the fullest link of a ranking whose links all join two levels may be than that
-/// of another one: tables in closed form come close to its load, where links within a level leave
-/// them further behind.
+/// The factor by which the maximum link load of a ranking whose links all connect two levels may
+/// exceed that of another ranking: tables in closed form come close to the score, while links
+/// within a level leave them further behind.
 const TREE_LOAD: f64 = 1.2;
 
 impl Score {
-    /// Whether other rankings are not worth a try: this one reaches everything, switches too, and
-    /// its fullest link is nearly as full under any routing.
+    /// Whether trying other rankings is pointless: this one connects all pairs, those of switches
+    /// included, and its maximum link load is close to the lower bound.
     pub(super) fn is_good(&self) -> bool {
         self.unreached() == 0
             && self.switches_unreached() == 0
@@ -59,7 +59,7 @@ impl Score {
             && self.peak_load <= self.least_load * GOOD_LOAD
     }
 
-    /// Pairs that count without a path, with detours where they mend the ranking.
+    /// The number of pairs that count and have no path; 0 if detours complete the ranking.
     pub(super) fn unreached(&self) -> u64 {
         if self.is_mended {
             0
@@ -68,7 +68,7 @@ impl Score {
         }
     }
 
-    /// The same for pairs of two switches, which detours could reach.
+    /// The number of pairs of two switches without a path; 0 if detours complete the ranking.
     fn switches_unreached(&self) -> u64 {
         if self.is_mended {
             0
@@ -77,8 +77,8 @@ impl Score {
         }
     }
 
-    /// Whether this ranking is better than `other`, which comes earlier in the list and wins where
-    /// they are alike. Differences of balance below 2 % and of hops below 0.5 % do not count.
+    /// Whether this ranking is better than `other`, which comes earlier in the list and wins a tie.
+    /// Differences of balance below 2 % and of hops below 0.5 % do not count.
     pub(super) fn beats(&self, other: &Score) -> bool {
         if self.unreached() != other.unreached() {
             return self.unreached() < other.unreached();
@@ -105,13 +105,13 @@ impl Score {
 
 /// The ports and LIDs at each switch.
 pub(super) struct Population {
-    /// Hosts.
+    /// The number of hosts at each switch.
     hosts: Vec<u64>,
-    /// Ports of any kind but port 0.
+    /// The number of ports of any kind except port 0.
     ports: Vec<u64>,
-    /// LIDs of these.
+    /// The number of LIDs of these ports.
     port_lids: Vec<u64>,
-    /// LIDs of port 0.
+    /// The number of LIDs of port 0.
     switch_lids: Vec<u64>,
 }
 
@@ -156,7 +156,7 @@ pub(super) fn reach(topology: &Topology, costs: &Costs, population: &Population)
     reach
 }
 
-/// The score of the ranking that gave these costs, with detours around the apexes `mending`.
+/// Scores the ranking that gave these costs, with detours around the apexes `mending`.
 pub(super) fn score_of(
     topology: &Topology,
     costs: &Costs,
@@ -171,8 +171,8 @@ pub(super) fn score_of(
     let detours = apexes.iter().map(|&apex| {
         let links = topology.groups(apex).flat_map(|group| group.links);
         let rate: f64 = links.map(|link| f64::from(link.weight)).sum();
-        // All detours of a component go through its apex, and the other loads are those of the
-        // sampled leaves only.
+        // All detours of a component go through its apex; the other loads cover the sampled leaves
+        // only.
         let all: u64 = population.hosts.iter().sum();
         let in_sample: u64 = sampled.iter().map(|&leaf| population.hosts[leaf]).sum();
         reach.hosts_unreached as f64 * in_sample as f64 / all.max(1) as f64 / rate
@@ -189,7 +189,7 @@ pub(super) fn score_of(
     }
 }
 
-/// The pairs of a tile.
+/// Counts the pairs of a tile.
 fn pairs(
     topology: &Topology,
     tile: &Tile,
@@ -200,7 +200,7 @@ fn pairs(
     let width = columns.len();
     let mut hosts = [0u32; TILE];
     for (hosts, switch) in hosts.iter_mut().zip(columns) {
-        // At most 254 ports to a switch.
+        // A switch has at most 254 ports.
         *hosts = population.hosts[switch.index()] as u32;
     }
     for switch in topology.indices() {
@@ -242,7 +242,7 @@ fn pairs(
     reach
 }
 
-/// The leaves that balance is scored on.
+/// The leaves on which balance is scored.
 fn sample(topology: &Topology, population: &Population) -> Vec<usize> {
     let is_leaf = |switch: &usize| population.hosts[*switch] > 0;
     let leaves = (0..topology.switch_count()).filter(is_leaf).count();
@@ -253,7 +253,8 @@ fn sample(topology: &Topology, population: &Population) -> Vec<usize> {
         .collect()
 }
 
-/// The load of the links of one leaf, shared evenly over all of them, at the fullest.
+/// A lower bound of the maximum link load: the traffic of each leaf, shared evenly over the leaf's
+/// links.
 fn least_load(topology: &Topology, population: &Population, sampled: &[usize]) -> f64 {
     let mut from_all = vec![0; topology.components().len()];
     let mut to_sampled = vec![0; topology.components().len()];
@@ -280,8 +281,8 @@ fn least_load(topology: &Topology, population: &Population, sampled: &[usize]) -
     least
 }
 
-/// How many leaves one task looks at. Their loads are added up in one order, whichever thread took
-/// which leaf, so that the sum is always the same.
+/// The number of leaves that one task examines. Their loads are summed in a fixed order, whichever
+/// thread took which leaf, so that the sum never varies.
 const LEAVES_TOGETHER: usize = 8;
 
 fn peak_load(
@@ -316,9 +317,9 @@ fn peak_load(
         .fold(0.0, f64::max)
 }
 
-/// By port group: whether its load counts. Where both ends have far faster links, tables keep
-/// traffic off the group, which the estimate does not foresee from afar; one slow cable would else
-/// decide between rankings.
+/// For each port group: whether its load counts. Where both ends have far faster links, tables keep
+/// traffic off the group, which the estimate cannot foresee; otherwise one slow cable would decide
+/// between rankings.
 fn may_fill(topology: &Topology, fastest: &[u32]) -> Vec<bool> {
     let at = |switch: SwitchIdx| {
         let groups = topology.group_range(switch);
@@ -344,9 +345,9 @@ fn may_fill(topology: &Topology, fastest: &[u32]) -> Vec<bool> {
 struct Ways<'a> {
     neighbours: &'a Neighbours,
     population: &'a Population,
-    /// By port group: the rate of its links together.
+    /// The total rate of the links of each port group.
     rate: Vec<f64>,
-    /// By port group: the rate of its fastest link.
+    /// The rate of the fastest link of each port group.
     fastest: Vec<u32>,
 }
 
@@ -375,11 +376,11 @@ impl<'a> Ways<'a> {
 /// Traffic from all hosts, as it flows towards one leaf after another.
 struct Flows<'a> {
     ways: &'a Ways<'a>,
-    /// By port group of the topology: paths over rate.
+    /// The load of each port group of the topology, in paths over rate.
     load: Vec<f64>,
-    /// By switch.
+    /// The flow at each switch.
     flow: Vec<f64>,
-    /// By switch: the costs to the current leaf, down and as they are taken.
+    /// For each switch, the costs to the current leaf, going down only and as taken.
     down: Vec<u8>,
     taken: Vec<u8>,
     by_cost: Vec<Vec<SwitchIdx>>,
@@ -411,7 +412,7 @@ impl<'a> Flows<'a> {
         }
         for (switch, &cost) in self.taken.iter().enumerate() {
             if cost != UNREACHED {
-                // Fewer switches than LIDs.
+                // There are fewer switches than LIDs.
                 self.by_cost[usize::from(cost)].push(SwitchIdx(switch as u32));
             }
         }
@@ -427,7 +428,7 @@ impl<'a> Flows<'a> {
         }
     }
 
-    /// Passes the flow of a switch to the leaf on to its choices, each by its rate.
+    /// Divides the flow of a switch to the leaf among its choices in proportion to their rates.
     fn pass_on(&mut self, switch: SwitchIdx, hosts: f64) {
         let flow = self.flow[switch.index()];
         if flow == 0.0 {

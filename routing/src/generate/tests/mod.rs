@@ -13,7 +13,7 @@ fn made(spec: &str) -> Netlist {
     generate(spec).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The kind of a node in its fabric: `host`, or the word in the switch's name that says.
+/// The kind of a node in its fabric: `host`, or the leading word of the switch's name.
 fn level(node: &Node) -> &'static str {
     let name = node.name();
     ["host", "leaf", "spine", "core"]
@@ -22,7 +22,7 @@ fn level(node: &Node) -> &'static str {
         .unwrap_or("switch")
 }
 
-/// How many nodes there are of each level.
+/// The number of nodes of each level.
 fn levels(netlist: &Netlist) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     for node in netlist.nodes() {
@@ -31,7 +31,7 @@ fn levels(netlist: &Netlist) -> BTreeMap<&'static str, usize> {
     counts
 }
 
-/// How many cables there are between two levels.
+/// The number of cables between two levels.
 fn cables(netlist: &Netlist, one: &str, other: &str) -> usize {
     netlist
         .cables()
@@ -122,7 +122,7 @@ fn faults_remove_the_requested_parts() {
             .iter()
             .all(|node| known.contains(&node.guid))
     );
-    // The remaining nodes are connected as before, though they have moved.
+    // The remaining nodes are connected as before, though their indices have changed.
     for cable in netlist.cables() {
         let [a, b] = [cable.a, cable.b].map(|(index, port)| {
             let guid = netlist.nodes()[index].guid;

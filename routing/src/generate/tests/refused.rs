@@ -1,4 +1,4 @@
-//! Specifications of no fabric are refused with a place and a reason.
+//! Specifications that describe no fabric are refused with a position and a reason.
 
 use proptest::prelude::*;
 

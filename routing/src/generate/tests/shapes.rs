@@ -1,4 +1,4 @@
-//! Every generator makes the fabric of its formula or its publication.
+//! Every generator builds the fabric of its formula or its publication.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::{assert_connected, cables, level, levels, made};
 use crate::generate::generate;
 use crate::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, NodeKind};
 
-/// The switch that an adapter is plugged into, and the port.
+/// The switch, and its port, to which an adapter is connected.
 fn plugged(netlist: &Netlist, adapter: &str) -> (String, u8) {
     let adapter = netlist.by_name(adapter).expect(adapter);
     let (switch, port) = netlist.peer((adapter, PortNum(1))).expect("has a cable");
@@ -21,7 +21,7 @@ fn irregular_sites_have_hosts_on_spines_fewer_at_leaves_and_slow_cables() {
     assert_eq!(whole.count(NodeKind::Ca), 216);
     let managed = made("pgft:2;18,12;1,6;1,1,management=2,hosts-on-spines=5x3");
     assert_eq!(managed.count(NodeKind::Ca), 216 + 2 + 15);
-    // At spines 1, 3 and 5, and behind their twelve leaves.
+    // The hosts are at spines 1, 3 and 5, and behind their twelve leaves.
     assert_eq!(
         plugged(&managed, "storage-01 mlx5_0"),
         ("MF0;spine-01:MQM8700/U1".to_owned(), 13)
@@ -41,7 +41,7 @@ fn irregular_sites_have_hosts_on_spines_fewer_at_leaves_and_slow_cables() {
     assert_eq!(made("pgft:2;18,12;1,6;1,1,uneven=50"), uneven);
     let mixed = made("pgft:2;18,12;1,6;1,1,slow=50,narrow=25");
     let at = |is: &dyn Fn(&Cable) -> bool| mixed.cables().iter().filter(|&cable| is(cable)).count();
-    // Of 72 cables between switches.
+    // There are 72 cables between switches.
     assert_eq!(at(&|cable| cable.speed == LinkSpeed::Edr), 36);
     assert_eq!(at(&|cable| cable.width == LinkWidth::X1), 18);
     let both = at(&|cable| cable.speed == LinkSpeed::Edr && cable.width == LinkWidth::X1);
@@ -55,7 +55,7 @@ fn irregular_sites_have_hosts_on_spines_fewer_at_leaves_and_slow_cables() {
 
 #[test]
 fn superpod_has_the_published_numbers() {
-    // (units, hosts, leaves, spines, cores)
+    // Columns: units, hosts, leaves, spines, cores.
     let published = [
         (1, 32, 8, 4, 0),
         (2, 64, 16, 8, 0),
@@ -77,7 +77,7 @@ fn superpod_has_the_published_numbers() {
             [adapters, leaves, spines, cores],
             "{spec}"
         );
-        // As many cables at every level: full bisection.
+        // Equally many cables at every level give full bisection.
         assert_eq!(cables(&netlist, "host", "leaf"), adapters, "{spec}");
         assert_eq!(cables(&netlist, "leaf", "spine"), adapters, "{spec}");
         let to_cores = if cores == 0 { 0 } else { adapters };
@@ -94,7 +94,7 @@ fn superpod_of_any_size_uses_every_spine_and_core_port_evenly() {
         let spec = format!("superpod:su={units}");
         let netlist = made(&spec);
         assert_connected(&spec, &netlist);
-        // Cables of each spine towards cores, and of each core.
+        // The cables of each spine towards cores, and of each core.
         let mut upward: BTreeMap<usize, usize> = BTreeMap::new();
         for cable in netlist.cables() {
             for (here, there) in [(cable.a.0, cable.b.0), (cable.b.0, cable.a.0)] {
@@ -126,7 +126,7 @@ fn superpod_adapters_follow_their_rails() {
     assert_eq!(plugged("host-032 mlx5_3"), (leaf("su-01-leaf-04"), 32));
     assert_eq!(plugged("host-033 mlx5_3"), (leaf("su-02-leaf-04"), 1));
     assert_eq!(plugged("host-128 mlx5_7"), (leaf("su-04-leaf-08"), 32));
-    // Two cables from each leaf to each spine.
+    // Each leaf has two cables to each spine.
     let mut pairs: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for Cable { a, b, .. } in netlist.cables() {
         if netlist.nodes()[b.0].kind == NodeKind::Switch {
@@ -173,7 +173,7 @@ fn pgft_has_the_closed_form_numbers() {
     assert_eq!(cables(&netlist, "leaf", "spine"), 45_056);
     assert_eq!(cables(&netlist, "spine", "core"), 45_056);
 
-    // Radix 144, two levels: 1,296 hosts of 8 rails.
+    // The switches have 144 ports on two levels, for 1,296 hosts with 8 rails.
     let counts = levels(&made("pgft:2;72,144;1,72;1,1,speed=XDR"));
     assert_eq!(
         [counts["host"], counts["leaf"], counts["spine"]],
@@ -183,7 +183,7 @@ fn pgft_has_the_closed_form_numbers() {
 
 #[test]
 fn pgft_children_share_their_digits_with_their_parents() {
-    // Hosts with two leaves each, and two cables to each of two spines.
+    // Each host is connected to two leaves, and each leaf by two cables to each of two spines.
     let netlist = made("pgft:2;3,2;2,2;1,2");
     let counts = levels(&netlist);
     assert_eq!(
@@ -202,7 +202,7 @@ fn pgft_children_share_their_digits_with_their_parents() {
             .map(|name| name.replace("MF0;", "").replace(":MQM8700/U1", ""))
             .collect()
     };
-    // Places 0 and 1 of the subtree have parents of their own: the low digit is shared.
+    // Nodes 0 and 1 of the subtree have parents of their own: the low digit is shared.
     assert_eq!(
         parents("leaf-01"),
         ["spine-01[1]", "spine-01[2]", "spine-03[1]", "spine-03[2]"]

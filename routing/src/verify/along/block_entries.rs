@@ -1,4 +1,4 @@
-//! The entries of one block of LIDs before and after.
+//! The entries of one block of LIDs, before and after a change.
 
 use rsm_ids::Lid;
 
@@ -6,11 +6,11 @@ use super::super::fabric::Blocks;
 use crate::tables::{BLOCK_LIDS, Difference};
 use crate::topology::SwitchIdx;
 
-/// The entries of the LIDs of one block, in all switches.
+/// The entries of the LIDs of one block in all switches.
 ///
-/// One block lies whole pages apart in any two tables, at addresses that displace each other in a
-/// processor's cache. Where many switches change, the block is copied, and all of its LIDs are
-/// followed within the cache.
+/// The copies of a block in any two tables are whole pages apart, at addresses that displace each
+/// other in a processor's cache. Where many switches change, the block is copied, and all of its
+/// LIDs are followed within the cache.
 pub(super) struct BlockEntries<'a> {
     difference: &'a Difference<'a>,
     block: usize,
@@ -22,11 +22,11 @@ pub(super) struct BlockEntries<'a> {
 /// A block of one set of tables.
 struct Copies<'a> {
     blocks: Blocks<'a>,
-    /// [`BLOCK_LIDS`] entries for each switch.
+    /// The entries: [`BLOCK_LIDS`] for each switch.
     entries: Vec<u8>,
 }
 
-/// Where at least one in this many blocks of tables changes, all are prepared to be looked up.
+/// All blocks are prepared for look-up if at least one in this many changes.
 pub(super) const BLOCKS_PER_CHANGE: usize = 16;
 
 impl<'a> BlockEntries<'a> {
@@ -45,7 +45,7 @@ impl<'a> BlockEntries<'a> {
         }
     }
 
-    /// Turns to a block that changes in `changed` switches.
+    /// Moves on to a block that changes in `changed` switches.
     pub(super) fn turn_to(&mut self, block: usize, changed: usize) {
         let switches = self.difference.after().lfts.len();
         self.block = block;
@@ -79,7 +79,8 @@ impl<'a> BlockEntries<'a> {
         self.before(switch, lid) != self.after(switch, lid)
     }
 
-    /// The LIDs that change, lowest first, each with those of `switches` in which it does.
+    /// The LIDs that change, lowest first, each with the switches among `switches` in which it
+    /// does.
     pub(super) fn changed(
         &self,
         switches: &[SwitchIdx],

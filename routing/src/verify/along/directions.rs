@@ -1,4 +1,4 @@
-//! Up and down in an order of the switches.
+//! Directions, up or down, of entries in an order of the switches.
 
 use rayon::prelude::*;
 use rsm_ids::PortNum;
@@ -9,27 +9,28 @@ use crate::topology::{PortUse, SwitchIdx, Topology};
 /// The direction of an output port in the order of the switches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// Nowhere.
+    /// The port leads nowhere: packets are discarded.
     Nowhere,
-    /// To a host, or to the switch itself.
+    /// The port leads to a host, or to the switch itself.
     End,
     Up(SwitchIdx),
     Down(SwitchIdx),
 }
 
-/// The direction of every output port, and the switches above a switch.
+/// The direction of every output port, and the neighbours above a switch.
 pub(super) struct Directions<'a> {
     pub(super) topology: &'a Topology,
-    /// Whether the first lies above the second.
+    /// Whether the first switch lies above the second.
     is_above: &'a (dyn Fn(SwitchIdx, SwitchIdx) -> bool + Sync),
-    /// The directions of `stride` ports of each switch, the last one that of ports which it does
-    /// not have. Empty: each is found where it is needed.
+    /// The directions of `stride` ports of each switch; the last one is that of ports that the
+    /// switch does not have. If empty, each direction is found when it is needed.
     known: Vec<Direction>,
     stride: usize,
 }
 
 impl<'a> Directions<'a> {
-    /// The directions of `topology`; `is_above`: whether the first switch lies above the second.
+    /// Creates the directions of `topology`; `is_above` returns whether the first switch lies above
+    /// the second.
     pub(super) fn new(
         topology: &'a Topology,
         is_above: &'a (dyn Fn(SwitchIdx, SwitchIdx) -> bool + Sync),
@@ -48,7 +49,7 @@ impl<'a> Directions<'a> {
         let ports = topology.indices().map(|at| topology.port_uses(at).len());
         self.stride = ports.max().unwrap_or(0) + 1;
         let of_switch = |switch| -> Vec<Direction> {
-            // Ports are numbered by 8 bits.
+            // Ports are numbered with 8 bits.
             let ports = (0..self.stride).map(|port| u8::try_from(port).unwrap_or(NO_PATH));
             ports.map(|port| self.find(switch, port)).collect()
         };
@@ -76,7 +77,7 @@ impl<'a> Directions<'a> {
         matches!(self.get(switch, entry), Direction::Up(_))
     }
 
-    /// The switch that packets go on to.
+    /// The switch to which packets go next; `None` if they leave the fabric or are discarded.
     pub(super) fn next(&self, switch: SwitchIdx, entry: u8) -> Option<SwitchIdx> {
         match self.get(switch, entry) {
             Direction::Up(next) | Direction::Down(next) => Some(next),

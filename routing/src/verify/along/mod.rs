@@ -1,26 +1,28 @@
-//! Stages from one set of tables to another, where both follow one up*/down* order of the switches.
+//! Computes stages from one set of tables to another, where both follow one up*/down* order of the
+//! switches.
 //!
 //! Under both sets packets go up, then down. Only a pair of entries can break this in a mixture:
 //! `x`, which sends down to `s`, and `s`, which sends up, one of them old and the other new. A
 //! mixture without such a pair has no illegal turn (up after going down), and so neither a loop nor
 //! a credit loop. The entries that change and the entries that lead to them contain every pair.
 //!
-//! # No entry has to discard in between
+//! # No entry has to discard packets between stages
 //!
-//! Of each pair one entry waits for the other. An entry that begins to send up waits for the
+//! In each pair, one entry waits for the other. An entry that begins to send up waits for the
 //! entries above that still send down to its switch; these may wait for others above them. An entry
 //! that begins to send down waits for the one below that still sends up; as that one sent up, no
-//! entry above sent down to it, and it can only wait in the same way for one further below. So
-//! waiting goes up the order, then down, and never in a cycle: some number of stages writes every
-//! entry once, from its old to its new content.
+//! entry above sent down to it, and it can only wait in the same way for one further below. Chains
+//! of waiting entries therefore go up the order, then down, and never in a cycle: a finite number
+//! of stages writes every entry once, from its old to its new content.
 //!
-//! # Packets that arrive go on arriving
+//! # Packets that arrive continue to arrive
 //!
 //! An entry whose packets arrive also waits until the packets that follow its new content arrive:
 //! for entries on the new path that lead nowhere yet, and for links that are not Active
-//! ([`IdleLinks`]). These waits follow the new paths. An entry that goes, as the path of a detour
-//! does, waits for those that lead to it. Together with the others these waits could close a cycle
-//! only where packets of the old tables did not arrive; the LID then goes without them.
+//! ([`IdleLinks`]). These waits follow the new paths. An entry that is removed, such as that of a
+//! detour, waits for the entries that lead to it. Together with the waits above, these could close
+//! a cycle only where packets of the old tables did not arrive; such a LID is changed without the
+//! waits of this section.
 //!
 //! LIDs are independent, so this module takes them block by block: the entries of one block in all
 //! switches fit a processor's cache, in any order of the pairs.
@@ -37,24 +39,27 @@ use super::{IdleLinks, Unwritten};
 use crate::tables::{Difference, NO_PATH, Tables};
 use crate::topology::{SwitchIdx, Topology};
 
-/// Tables that the switches hold one after the other.
+/// The sequence of tables that the switches hold one after the other.
 #[derive(Clone, Debug)]
 pub struct Stages {
-    /// The last one is the target; all switches hold each one before the next one begins.
+    /// The tables of each stage; the last ones are the target. All switches hold one stage before
+    /// the next begins.
     pub tables: Vec<Tables>,
-    /// Idle links become Active after the first stage, or after the second one where the first is a
-    /// cut; else each when both of its ends hold the last one.
+    /// When idle links become Active: if true, all of them after the first stage, or after the
+    /// second if the first is a cut; otherwise each link when both of its ends hold the last stage.
     pub links_first: bool,
-    /// The first stage is a cut: the tables in force without the entries by which packets turn up
-    /// after going down. A cut removes no other entry and adds none.
+    /// Whether the first stage is a cut: the tables in force without the entries by which packets
+    /// turn up after going down. A cut removes no other entry and adds none.
     pub has_cut: bool,
-    /// Links of dark switches must not become Active before all switches hold the stage that idle
-    /// links wait for. Else they may as soon as the dark switches at their ends hold it.
+    /// Whether links of dark switches must not become Active before all switches hold the stage for
+    /// which idle links wait. Otherwise they may as soon as the dark switches at their ends hold
+    /// it.
     pub dark_last: bool,
 }
 
-/// As [`stages`](super::stages), for tables that follow one order: no packet turns up after going
-/// down. Takes time linear in the entries that change, and discards nothing in between.
+/// Computes stages as [`stages`](super::stages) does, for tables that follow one order: no packet
+/// turns up after going down. Takes time linear in the number of changed entries, and discards no
+/// packets between stages.
 ///
 /// `old` is in force, by the switch numbers of `topology`; `new` follows the order, and `is_above`
 /// returns whether the first of two switches lies above the second. `None` when the tables in force
@@ -85,15 +90,15 @@ pub fn stages_along(
 /// with an entry that stays until a later stage, no link counts as idle, and none may become Active
 /// before both of its ends hold the last stage.
 ///
-/// The tables in force may follow another order, in whole or in part: then the first stage removes
-/// the entries by which packets turn up after going down, and the packets that pass these are lost
-/// until a later stage writes their path anew. Switches of `fixed` keep their entries: the
-/// receiving switch loses the entry that sends up again instead. They may hold others than those in
-/// force, which were sent to them for another order: entries in force that make such a turn with
-/// one of these go in the first stage, too. No stage helps where two of them are neighbours.
+/// The tables in force may follow another order, in whole or in part. The first stage then removes
+/// the entries by which packets turn up after going down, and packets on these paths are lost until
+/// a later stage writes new ones. Switches of `fixed` keep their entries: the receiving switch
+/// loses the entry that sends up again instead. They may also hold entries that were sent to them
+/// for another order: entries in force that make an illegal turn with one of these are removed in
+/// the first stage, too. No stage helps if two such switches are neighbours.
 ///
-/// `None` when the entries wait for each other, which they do not where the new tables follow the
-/// order.
+/// `None` if the entries wait for each other in a cycle, which cannot happen if the new tables
+/// follow the order.
 pub fn stages_along_opening(
     topology: &Topology,
     is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool + Sync,
@@ -123,8 +128,8 @@ pub fn stages_along_opening(
         difference,
     };
     let waiting = way.waiting(&blocks);
-    // Only a conflict leaves illegal turns unseen: the search for entries that wait passes every
-    // turn of the old tables next to an entry that changes, and reports one as a conflict.
+    // Only a conflict hides illegal turns: the search for waiting entries passes every turn of the
+    // old tables next to a changed entry, and reports one as a conflict.
     let turns = match waiting {
         Ok(_) => Vec::new(),
         Err(_) => way.turns(&blocks),
@@ -159,7 +164,7 @@ pub fn stages_along_opening(
     Some(stages)
 }
 
-/// The blocks that change, each with the switches in which it does, in their order.
+/// The blocks that change, each with the switches in which it does, in ascending order.
 fn by_block(difference: &Difference<'_>) -> Vec<(usize, Vec<SwitchIdx>)> {
     let last = difference
         .blocks()
@@ -169,7 +174,7 @@ fn by_block(difference: &Difference<'_>) -> Vec<(usize, Vec<SwitchIdx>)> {
     let mut switches: Vec<Vec<SwitchIdx>> = vec![Vec::new(); count];
     for (switch, blocks) in difference.blocks().iter().enumerate() {
         for &block in blocks {
-            // Switches are numbered by 32 bits.
+            // Switches are numbered with 32 bits.
             switches[usize::from(block)].push(SwitchIdx(switch as u32));
         }
     }
@@ -183,7 +188,7 @@ fn by_block(difference: &Difference<'_>) -> Vec<(usize, Vec<SwitchIdx>)> {
 struct Late {
     switch: SwitchIdx,
     lid: Lid,
-    /// The stage that it is written in.
+    /// The stage in which the entry is written.
     stage: u8,
 }
 
@@ -191,11 +196,11 @@ struct Late {
 #[derive(Default)]
 struct Waiting {
     late: Vec<Late>,
-    /// See [`Stages::dark_last`].
+    /// The condition of [`Stages::dark_last`].
     dark_last: bool,
 }
 
-/// Why there are no stages.
+/// The reason why there are no stages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Conflict {
     /// The tables in force have an illegal turn: up after going down.
@@ -206,24 +211,24 @@ enum Conflict {
     Cycle,
 }
 
-/// From the tables in force to the planned tables.
+/// The transition from the tables in force to the planned tables.
 struct Way<'a> {
     directions: &'a Directions<'a>,
     idle: &'a IdleLinks,
     difference: &'a Difference<'a>,
 }
 
-/// About how many neighbours above a switch has. Where more switches than this share of all go up,
-/// to look at all switches takes less time than to look above each of them.
+/// The approximate number of neighbours above a switch. If more switches than one in this many go
+/// up, examining all switches is quicker than examining the neighbours above each.
 const NEIGHBOURS_ABOVE: usize = 16;
 
-/// The switches of one LID that its stages depend on.
+/// The switches on which the stages of one LID depend.
 struct Group {
     lid: Lid,
-    /// The switches whose entry changes, in the order of their numbers.
+    /// The switches whose entry changes, in ascending order.
     changed: Vec<SwitchIdx>,
-    /// The switches that may send down to a switch that goes up, one of the two entries being old
-    /// and the other new.
+    /// The switches that may send down to a switch that goes up, where one of the two entries is
+    /// old and the other new.
     senders: Vec<SwitchIdx>,
 }
 
@@ -252,8 +257,8 @@ impl Way<'_> {
         by_block.into_iter().flatten().collect()
     }
 
-    /// The entries in force of other switches by which packets turn up after going down together
-    /// with an entry that a fixed switch may hold instead of its own.
+    /// The entries of other switches in force that, together with an entry that a fixed switch may
+    /// hold instead of its own, let packets turn up after going down.
     fn turns_beside(&self, fixed: &Unwritten) -> Vec<(SwitchIdx, Lid)> {
         let mut turns = Vec::new();
         for &(switch, lid, entry) in &fixed.others {
@@ -291,7 +296,7 @@ impl Way<'_> {
     }
 
     /// The stages from the tables in force, which follow the order where they change; `waiting`
-    /// holds the entries of `blocks` that wait.
+    /// holds the entries of `blocks` that wait. `None` if there is no safe sequence.
     fn stages(
         &self,
         waiting: Result<Waiting, Conflict>,
@@ -319,7 +324,7 @@ impl Way<'_> {
             dark_last,
         } = waiting;
         let last = late.iter().map(|late| late.stage).max().unwrap_or(0);
-        // With one stage there is no moment between it and the opening of the links.
+        // With a single stage, there is no moment between it and the activation of the links.
         let last = last.max(u8::from(dark_last));
         late.sort_unstable_by_key(|late| (late.switch, late.lid));
         let of_stage = |number: u8| {
@@ -340,7 +345,7 @@ impl Way<'_> {
         }
     }
 
-    /// All entries that wait, by LID and switch.
+    /// All entries that wait, sorted by LID and switch.
     fn waiting(&self, blocks: &[(usize, Vec<SwitchIdx>)]) -> Result<Waiting, Conflict> {
         let found: Vec<Result<Waiting, Conflict>> = blocks
             .par_iter()
@@ -366,8 +371,8 @@ impl Way<'_> {
         Ok(all)
     }
 
-    /// The entries of a block that wait, by LID and switch; `switches` are those in which the block
-    /// changes.
+    /// The entries of a block that wait, sorted by LID and switch; `switches` are those in which
+    /// the block changes.
     fn waiting_in(
         &self,
         block: usize,
@@ -390,9 +395,9 @@ impl Way<'_> {
 
     /// The LIDs that change in a block, lowest first; `switches` are those in which it changes.
     ///
-    /// In a pair that closes an illegal turn one entry changes, as the new tables have no such
-    /// turn. So the upper switch of a pair is one whose entry changes, or one above a switch whose
-    /// changed entry goes up.
+    /// A pair that closes an illegal turn contains a changed entry, because the new tables have no
+    /// such turn. The upper switch of a pair is therefore a switch whose entry changes, or one
+    /// above a switch whose changed entry goes up.
     fn groups(&self, entries: &BlockEntries<'_>, switches: &[SwitchIdx]) -> Vec<Group> {
         let group = |(lid, changed): (Lid, Vec<SwitchIdx>)| Group {
             lid,
@@ -402,8 +407,8 @@ impl Way<'_> {
         entries.changed(switches).map(group).collect()
     }
 
-    /// The switches that may send down to a switch that goes up, one of the two entries being one
-    /// that changes; `changed` are the switches in which the entry of `lid` does.
+    /// The switches that may send down to a switch that goes up, where one of the two entries
+    /// changes; `changed` are the switches in which the entry of `lid` does.
     fn senders(
         &self,
         entries: &BlockEntries<'_>,
@@ -440,12 +445,12 @@ impl Way<'_> {
 /// The progress of one switch's entry.
 #[derive(Clone, Copy)]
 enum Mark {
-    /// The search is at the entries that it waits for.
+    /// The search is still at the entries for which it waits.
     Open,
     Stage(u8),
 }
 
-/// Known values of one LID, by switch.
+/// The values of one LID that are already known, by switch.
 struct Memo<T> {
     values: Vec<Option<T>>,
     known: Vec<SwitchIdx>,
@@ -481,15 +486,15 @@ struct Column<'a> {
     way: &'a Way<'a>,
     entries: BlockEntries<'a>,
     lid: Lid,
-    /// Pairs of receiver and sender, sorted: the sender's entry in force sends down to the
+    /// Pairs of (receiver, sender), sorted, in which the sender's entry in force sends down to the
     /// receiver.
     feeders: Vec<(SwitchIdx, SwitchIdx)>,
-    /// Whether packets arrive under the tables in force.
+    /// Whether packets from a switch arrive under the tables in force.
     arrives: Memo<bool>,
     marks: Memo<Mark>,
-    /// Whether packets that arrive must go on arriving.
+    /// Whether packets that arrive must continue to arrive.
     keeps_delivering: bool,
-    /// See [`Stages::dark_last`].
+    /// The condition of [`Stages::dark_last`].
     dark_last: bool,
 }
 
@@ -508,7 +513,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// Turns to another LID of the block. Fails when the tables in force have an illegal turn.
+    /// Moves on to another LID of the block. Fails if the tables in force have an illegal turn.
     fn begin(&mut self, lid: Lid, senders: &[SwitchIdx]) -> Result<(), Conflict> {
         self.lid = lid;
         self.arrives.clear();
@@ -550,7 +555,7 @@ impl<'a> Column<'a> {
         Ok(late)
     }
 
-    /// The stage in which the entry of a switch is written; 0 where it does not change.
+    /// The stage in which the entry of a switch is written; 0 if it does not change.
     fn stage(&mut self, switch: SwitchIdx) -> Result<u8, Conflict> {
         match self.marks.get(switch) {
             Some(Mark::Stage(stage)) => return Ok(stage),
@@ -560,8 +565,8 @@ impl<'a> Column<'a> {
         }
         let mut stage = self.after_pairs(switch)?;
         if self.way.idle.is_dark(switch) {
-            // Its links can become Active after the first stage, when all of its entries are in
-            // place.
+            // Links of the switch can become Active after the first stage, when all of its entries
+            // are in place.
             if stage > 1 {
                 return Err(Conflict::Dark);
             }
@@ -578,7 +583,8 @@ impl<'a> Column<'a> {
         Ok(stage)
     }
 
-    /// The stage after all entries that must not be in force together with the new one of `switch`.
+    /// The stage after all entries that must not be in force together with the new entry of
+    /// `switch`.
     fn after_pairs(&mut self, switch: SwitchIdx) -> Result<u8, Conflict> {
         let directions = self.way.directions;
         let mut stage = 0;
@@ -603,8 +609,8 @@ impl<'a> Column<'a> {
         Ok(stage)
     }
 
-    /// The stage after all entries that lead to a switch whose packets arrive, and which is to have
-    /// no entry any more.
+    /// The stage after all entries that lead to a switch whose entry is to be removed, if packets
+    /// from there arrive.
     fn after_what_leads_here(&mut self, switch: SwitchIdx) -> Result<u8, Conflict> {
         let mut stage = 0;
         if self.keeps_delivering && self.arrives(switch) {
@@ -621,18 +627,18 @@ impl<'a> Column<'a> {
         Ok(stage)
     }
 
-    /// The stage after the entry of `other`, which must not be in force together with the new one
+    /// The stage after the entry of `other`, which must not be in force together with the new entry
     /// of `switch`.
     fn after_one(&mut self, switch: SwitchIdx, other: SwitchIdx) -> Result<u8, Conflict> {
         let idle = self.way.idle;
         if idle.is_dark(switch) && idle.is_dark(other) {
-            // Both hold all of their entries before a link between them becomes Active.
+            // Both switches hold all of their entries before a link between them becomes Active.
             return Ok(0);
         }
         later(self.stage(other)?)
     }
 
-    /// The stage after all entries and links on the path that the new entry of `switch` leads to.
+    /// The stage after all entries and links on the path to which the new entry of `switch` leads.
     fn after_what_follows(&mut self, switch: SwitchIdx, entry: u8) -> Result<u8, Conflict> {
         if !self.keeps_delivering {
             return Ok(0);
@@ -640,13 +646,13 @@ impl<'a> Column<'a> {
         let directions = self.way.directions;
         let mut ready = None;
         let mut next = directions.next(switch, entry);
-        // No path is longer.
+        // No path is longer than the number of switches.
         for _ in 0..self.way.switches() {
             let Some(at) = next.filter(|&at| !self.arrives(at)) else {
                 break;
             };
             if ready.is_none() && !self.arrives(switch) {
-                // There are no packets that could be lost.
+                // No packets pass here that could be lost.
                 return Ok(0);
             }
             let after = self.entries.after(at, self.lid);
@@ -656,7 +662,7 @@ impl<'a> Column<'a> {
         ready.map_or(Ok(0), later)
     }
 
-    /// Whether packets that are at a switch arrive under the tables in force.
+    /// Whether packets at a switch arrive under the tables in force.
     fn arrives(&mut self, from: SwitchIdx) -> bool {
         let mut passed = Vec::new();
         let mut at = from;
@@ -681,7 +687,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// The stage after `stage`. A path with more switches than a packet may pass is no path.
+/// The stage after `stage`. Fails if a path has more switches than a packet may pass.
 fn later(stage: u8) -> Result<u8, Conflict> {
     stage.checked_add(1).ok_or(Conflict::Cycle)
 }

@@ -1,4 +1,4 @@
-//! The sums of the pairs whose way may differ.
+//! Sums over the pairs whose path may differ.
 
 use rsm_ids::Lid;
 
@@ -12,19 +12,19 @@ use crate::topology::SwitchIdx;
 pub(super) struct Found<'a> {
     before: &'a Side<'a>,
     after: &'a Side<'a>,
-    /// The earlier sums of the pairs, by channels of the earlier fabric.
+    /// The earlier sums over the pairs, by channels of the earlier fabric.
     pub(super) then: Sums,
-    /// Their present sums, by channels of the later one.
+    /// The present sums over the pairs, by channels of the later fabric.
     pub(super) now: Sums,
-    /// How many pairs.
+    /// The number of pairs.
     pub(super) ways: u64,
     ways_then: Ways,
     ways_now: Ways,
-    /// By switch: the last round that reached it.
+    /// For each switch, the last round that reached it.
     reached: Vec<u32>,
     round: u32,
     waiting: Vec<SwitchIdx>,
-    /// The switches whose packets to the current LID are looked at.
+    /// The switches whose packets to the current LID are examined.
     starts: Vec<SwitchIdx>,
 }
 
@@ -45,16 +45,17 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Adds all pairs of one LID whose way passes one of `points`, of which there is at least one.
+    /// Adds all pairs of one LID whose path passes one of `points`, of which there must be at least
+    /// one.
     ///
-    /// Ways that pass a point now are the ways that passed one before: up to its first point a way
-    /// is the same.
+    /// Paths that pass a point now also passed one before: up to its first point a path is
+    /// unchanged.
     pub(super) fn add_around(
         &mut self,
         points: &[Point],
         matched: &Matched,
     ) -> Result<(), Inconclusive> {
-        // At most as many rounds as LIDs.
+        // There are at most as many rounds as LIDs.
         self.round += 1;
         self.starts.clear();
         let after = self.after;
@@ -65,7 +66,7 @@ impl<'a> Found<'a> {
                 if !matched.is_whole(switch, lid) {
                     self.starts.push(switch);
                 }
-                // The tables follow the order: no switch sends down to one that sends up.
+                // Because the tables follow the order, no switch sends down to one that sends up.
                 let goes_up = after
                     .next(switch, lid)
                     .is_some_and(|next| after.is_above(next, switch));
@@ -88,7 +89,7 @@ impl<'a> Found<'a> {
         self.ways_now.count(self.after, now, lid, &mut self.now)
     }
 
-    /// Adds the pairs of a LID that are looked at for any way.
+    /// Adds the pairs of a LID all of whose paths are examined.
     pub(super) fn add_whole(&mut self, lid: Lid, matched: &Matched) -> Result<(), Inconclusive> {
         let (then, now) = matched.whole_pairs(lid);
         self.ways += (then.len() + now.len()) as u64;
@@ -98,7 +99,7 @@ impl<'a> Found<'a> {
             .count(self.after, now.into_iter(), lid, &mut self.now)
     }
 
-    /// Adds the pairs of a LID whose ways are all unchanged, from the switches whose sources
+    /// Adds the pairs of a LID whose paths are all unchanged, from the switches whose sources have
     /// changed.
     pub(super) fn add_restarted(
         &mut self,

@@ -1,4 +1,4 @@
-//! The switches and LIDs that two fabrics share, and their changes.
+//! Matches the switches and LIDs of two fabrics, and finds what has changed.
 
 use fixedbitset::FixedBitSet;
 use rsm_ids::{Guid, Lid};
@@ -10,19 +10,19 @@ use super::{Inconclusive, Point};
 use crate::topology::{Destination, PortUse, SwitchIdx};
 
 pub(super) struct Matched {
-    /// By switch of the later fabric: its number in the earlier one.
+    /// For each switch of the later fabric, its number in the earlier one.
     then: Vec<Option<SwitchIdx>>,
-    /// By switch of the earlier fabric: its number in the later one.
+    /// For each switch of the earlier fabric, its number in the later one.
     now: Vec<Option<SwitchIdx>>,
-    /// Every switch that is in both has the same number in both.
+    /// Whether every switch that is in both has the same number in both.
     is_numbered_alike: bool,
-    /// By switch of the later fabric: whether its cables or end ports may differ. `None` where any
-    /// may.
+    /// For each switch of the later fabric: whether its cables or end ports may differ. `None` if
+    /// any may.
     changed: Option<FixedBitSet>,
-    /// LIDs that lead to another port than before, or are new, or have gone.
+    /// LIDs that lead to another port than before, are new, or have gone.
     pub(super) anew: Vec<Lid>,
     is_anew: FixedBitSet,
-    /// By switch of the later fabric: it is new, or other ports start packets at it.
+    /// For each switch of the later fabric: whether it is new, or other ports start packets at it.
     starts_anew: FixedBitSet,
 }
 
@@ -40,7 +40,7 @@ impl Matched {
         for now in after.topology.indices() {
             let guid = after.topology.switch(now).guid;
             let is_same = |then: &SwitchIdx| before.topology.switch(*then).guid == guid;
-            // Nearly always it has the same number as before.
+            // A switch nearly always keeps its number.
             let alike = (now.index() < matched.now.len()).then_some(now);
             let then = alike
                 .filter(is_same)
@@ -59,7 +59,7 @@ impl Matched {
         matched
     }
 
-    /// Finds the changes at switches with these GUIDs: the others are unchanged.
+    /// Finds the changes at switches with these GUIDs; all others are unchanged.
     fn compare_at(&mut self, guids: &[Guid], before: &Side<'_>, after: &Side<'_>) {
         let mut changed = FixedBitSet::with_capacity(self.then.len());
         let mut lids: Vec<Lid> = Vec::new();
@@ -120,8 +120,8 @@ impl Matched {
         self.then[now.index()]
     }
 
-    /// The switches at which unchanged entries can make a turn that was legal before illegal: two
-    /// neighbours are above them, and one of these was below.
+    /// The switches at which unchanged entries can turn a legal turn into an illegal one: they have
+    /// two neighbours above them, one of which was below.
     pub(super) fn turned(&self, before: &Side<'_>, after: &Side<'_>) -> Vec<SwitchIdx> {
         if self.keeps_order(before, after) {
             return Vec::new();
@@ -140,7 +140,7 @@ impl Matched {
         after.topology.indices().filter(is_turned).collect()
     }
 
-    /// Whether the switches that are in both stand in the same order.
+    /// Whether the switches that are in both fabrics have the same order.
     fn keeps_order(&self, before: &Side<'_>, after: &Side<'_>) -> bool {
         let then = before.orientation.highest_first().iter();
         let now = after.orientation.highest_first().iter();
@@ -148,7 +148,7 @@ impl Matched {
             .eq(now.copied().filter(|now| self.then(*now).is_some()))
     }
 
-    /// Whether the same switches of those in both are joined now as before.
+    /// Whether the switches that are in both fabrics are connected with each other as before.
     pub(super) fn keeps_parts(&self, before: &Side<'_>, after: &Side<'_>) -> bool {
         let mut now_of = vec![None; before.topology.components().len()];
         let mut then_of = vec![None; after.topology.components().len()];
@@ -193,7 +193,8 @@ impl Matched {
         changed.is_none_or(|changed| changed.contains(switch.index()))
     }
 
-    /// By port: whether it leads to another switch than before, is new in use, or is unused now.
+    /// For each port: whether it leads to another switch than before, or whether its use for a link
+    /// has begun or ended.
     fn moved_ports(
         &self,
         then: SwitchIdx,
@@ -220,13 +221,13 @@ impl Matched {
         moved
     }
 
-    /// Whether a pair is counted with its LID as a whole.
+    /// Whether a pair is examined together with all pairs of its LID or of its switch.
     pub(super) fn is_whole(&self, switch: SwitchIdx, lid: Lid) -> bool {
         self.is_anew(lid) || self.starts_anew.contains(switch.index())
     }
 
-    /// The LIDs with pairs to look at beside those that lead to points: all LIDs where there are
-    /// switches whose sources changed.
+    /// The LIDs whose pairs are examined regardless of points: those that are new, moved or gone;
+    /// all LIDs if there are switches whose sources have changed.
     pub(super) fn whole_lids(&self, before: &Side<'_>, after: &Side<'_>) -> Vec<Lid> {
         if self.starts_anew.is_clear() && self.now.iter().all(Option::is_some) {
             return self.anew.clone();
@@ -235,10 +236,10 @@ impl Matched {
         (1..=top.0).map(Lid).collect()
     }
 
-    /// The switches, as numbered before and as numbered now, whose packets to a LID of
-    /// [`Matched::whole_lids`] all need a look.
+    /// The switches, by earlier numbers and by present numbers, whose packets to a LID of
+    /// [`Matched::whole_lids`] all need to be examined.
     pub(super) fn whole_pairs(&self, lid: Lid) -> (Vec<SwitchIdx>, Vec<SwitchIdx>) {
-        // Fewer switches than LIDs.
+        // There are fewer switches than LIDs.
         let all = |count: usize| (0..count as u32).map(SwitchIdx);
         if self.is_anew(lid) {
             return (
@@ -253,8 +254,8 @@ impl Matched {
         (then.collect(), now.collect())
     }
 
-    /// The switches whose sources changed, where that is the only change of switches: every one is
-    /// present, and its channels have the same numbers as before.
+    /// The switches whose sources have changed; `None` unless that is the only change of switches:
+    /// all are present, and their channels have the same numbers as before.
     pub(super) fn restarted(&self, before: &Side<'_>, after: &Side<'_>) -> Option<Vec<SwitchIdx>> {
         let is_alike = self.is_numbered_alike
             && self.now.len() == self.then.len()
@@ -265,12 +266,12 @@ impl Matched {
         })
     }
 
-    /// Whether a LID leads to another port than before, or is new, or has gone.
+    /// Whether a LID leads to another port than before, is new, or has gone.
     pub(super) fn is_anew(&self, lid: Lid) -> bool {
         self.is_anew.contains(lid.index())
     }
 
-    /// The load of every channel, as numbered now.
+    /// The load of every channel, by present numbers.
     pub(super) fn loads(
         &self,
         before: &Side<'_>,
@@ -293,7 +294,7 @@ impl Matched {
         Ok(loads)
     }
 
-    /// The load of every channel as numbered now, given that of every channel as numbered before.
+    /// Translates the load of every channel from earlier to present channel numbers.
     fn renumbered(
         &self,
         before: &Side<'_>,
@@ -307,7 +308,7 @@ impl Matched {
             return Ok(loads);
         }
         let both = before.stride.min(after.stride);
-        // No load may be left on channels that have gone: their packets go another way.
+        // Channels that have gone must not carry any load: their packets take other paths.
         let is_left = |(loads, now): (&[u32], &Option<SwitchIdx>)| {
             let gone = if now.is_some() { both } else { 0 };
             loads[gone..].iter().any(|&left| left > 0)

@@ -1,9 +1,9 @@
-//! Whether proved tables stay sound, from the changes alone.
+//! Proves that sound tables stay sound, from the changes alone.
 //!
 //! The proof is a sum over pairs of (a switch where packets start, a LID they go to), and a pair
-//! counts as before unless its path meets an entry that differs, or a port that leads elsewhere. So
-//! this module finds the pairs whose path does, by going back from there, takes their old part out
-//! of the sums, and adds their new part. The result is that of the whole proof, number for number.
+//! counts as before unless its path meets an entry that differs, or a port that leads elsewhere.
+//! This module therefore finds these pairs by going back from there, removes their old part from
+//! the sums, and adds their new part. The result equals that of the whole proof, number for number.
 //! The module finds the differences itself and trusts no engine for them.
 //!
 //! An order of the switches proves that there is no credit loop, as in
@@ -29,82 +29,83 @@ use super::tally::Tally;
 use crate::tables::Tables;
 use crate::topology::{Orientation, SwitchIdx, Topology};
 
-/// Proved tables.
+/// Tables that have been proved.
 #[derive(Clone, Copy)]
 pub struct ProvedTables<'a> {
-    /// The fabric that they were proved on.
+    /// The fabric on which they were proved.
     pub topology: &'a Topology,
     /// The tables.
     pub tables: &'a Tables,
-    /// The order that they follow.
+    /// The order of the switches that they follow.
     pub orientation: &'a Orientation,
-    /// Their sums.
+    /// The sums of their proof.
     pub tally: &'a Tally,
 }
 
-/// Tables to prove.
+/// Tables that are to be proved.
 #[derive(Clone, Copy)]
 pub struct Candidate<'a> {
-    /// The fabric that they are for.
+    /// The fabric for which they are made.
     pub topology: &'a Topology,
     /// The tables.
     pub tables: &'a Tables,
-    /// The order that they are to follow.
+    /// The order of the switches that they should follow.
     pub orientation: &'a Orientation,
 }
 
 /// The result for tables that are free of loops and follow their order.
 #[derive(Clone, Debug)]
 pub struct Changed {
-    /// Their sums, those of the whole proof.
+    /// The sums of the tables, equal to those of the whole proof.
     pub tally: Tally,
-    /// The number of pairs of (switch, LID) looked at.
+    /// The number of pairs of (switch, LID) that were examined.
     pub ways: u64,
 }
 
-/// Why the changes do not show whether tables are sound. The tables may be.
+/// The reason why the changes do not show whether tables are sound. The tables may be sound
+/// nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inconclusive {
     /// Too many switches have other neighbours above them than before.
     #[error("too many switches stand in another order")]
     Order,
-    /// Switches that were joined are apart now, or the other way.
+    /// Connected parts have divided or merged.
     #[error("the fabric falls into other parts")]
     Parts,
-    /// So much is different that the whole proof costs less.
+    /// So much has changed that the whole proof costs less.
     #[error("too much is different")]
     TooMuch,
     /// Some packets turn up after going down.
     #[error("packets to LID {lid} go up after they went down")]
     Turn {
-        /// The LID that they go to.
+        /// The LID of these packets.
         lid: Lid,
     },
-    /// Some packets go round.
+    /// Some packets loop.
     #[error("packets to LID {lid} go round")]
     Loop {
-        /// The LID that they go to.
+        /// The LID of these packets.
         lid: Lid,
     },
-    /// The sums are not those of the proved tables.
+    /// The sums do not belong to the proved tables.
     #[error("the sums do not fit the tables that were proved")]
     Tally,
 }
 
-/// How many entries may be different: with ten times as many, the whole proof of the largest fabric
-/// takes no longer.
+/// The maximum number of different entries: even with ten times as many, the whole proof of the
+/// largest fabric takes no longer.
 const MAX_POINTS: usize = 1 << 20;
 
-/// How many entries of switches with other neighbours above them the proof may look at: some
-/// milliseconds.
+/// The maximum number of entries that the proof may examine at switches with other neighbours above
+/// them: some milliseconds of work.
 const MAX_TURNED: usize = 1 << 20;
 
 /// Proves `candidate` by its differences from `proved`, which is free of loops and follows its
 /// order.
 ///
 /// # Errors
-/// The differences do not show that the candidate is free of loops and follows its order, the same
-/// as before. The sums tell whether every pair is reached.
+/// The differences do not show that the candidate is free of loops and follows its order. Even on
+/// success, only the sums tell whether every pair is reached.
 pub fn verify_changes(
     proved: &ProvedTables<'_>,
     candidate: &Candidate<'_>,
@@ -135,11 +136,11 @@ pub fn verify_changes(
     work.sum_up(proved.tally, &parts)
 }
 
-/// An entry that may lead elsewhere than before. By LID and switch, as numbered now.
+/// An entry, by LID and present switch number, that may lead elsewhere than before.
 type Point = (Lid, SwitchIdx);
 
-/// Every entry that is different, or whose port leads to another switch, for LIDs whose port is
-/// where it was.
+/// All entries that differ, or whose port leads to another switch, for LIDs whose own port has not
+/// moved.
 fn points(
     before: &Side<'_>,
     after: &Side<'_>,
@@ -167,14 +168,14 @@ struct Work<'a> {
     before: Side<'a>,
     after: Side<'a>,
     matched: Matched,
-    /// By LID and switch.
+    /// The entries that may lead elsewhere, sorted by LID and switch.
     points: Vec<Point>,
-    /// Switches at which unchanged entries may turn up after going down.
+    /// The switches at which unchanged entries may turn up after going down.
     turned: Vec<SwitchIdx>,
 }
 
 impl Work<'_> {
-    /// Fails when a packet that meets a difference turns up after going down.
+    /// Fails if a packet that meets a difference turns up after going down.
     fn check_turns(&self) -> Result<(), Inconclusive> {
         let turned = self
             .points
@@ -205,9 +206,9 @@ impl Work<'_> {
         if self.after.turns_below(switch, lid) {
             return true;
         }
-        // The check of every different entry covers the switches that send down to it by one. Those
-        // that send down by an unchanged entry did so before, and then it did not send up; if they
-        // are above it only in the new order, it is among the `turned` ones.
+        // The check of every different entry covers the switches that send down by one to this
+        // switch. Those that send down by an unchanged entry did so before, when this switch did
+        // not send up; if they are above it only in the new order, it is among the `turned` ones.
         let sent_up = self.matched.then(switch).is_some_and(|then| {
             let was = self.before.next(then, lid);
             was.is_some_and(|was| self.before.is_above(was, then))
@@ -215,7 +216,7 @@ impl Work<'_> {
         !sent_up && self.after.turns_here(switch, lid)
     }
 
-    /// Looks at every pair whose path may differ, each thread at its share of the LIDs.
+    /// Examines every pair whose path may differ; each thread takes a share of the LIDs.
     fn look(&self) -> Result<Vec<Found<'_>>, Inconclusive> {
         let lids: Vec<&[Point]> = self
             .points

@@ -1,4 +1,4 @@
-//! Tables on their fabric, before a change or after it.
+//! One side of a comparison: tables on their fabric, before or after a change.
 
 use rsm_ids::{Lid, PortNum};
 
@@ -13,7 +13,7 @@ pub(super) struct Side<'a> {
     pub(super) orientation: &'a Orientation,
     starts: StartingPorts,
     none: Lft,
-    /// Channels of a switch, as those of the whole proof.
+    /// The number of channels of a switch, as in the whole proof.
     pub(super) stride: usize,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Side<'a> {
         self.table(switch).entry(lid)
     }
 
-    /// The switch that packets go to next, which may be the same one by a loop-back cable.
+    /// The switch to which packets go next, which may be the same one by a loop-back cable.
     pub(super) fn next(&self, switch: SwitchIdx, lid: Lid) -> Option<SwitchIdx> {
         let port = PortNum(self.entry(switch, lid));
         self.topology.peer(switch, port).map(|(next, _)| next)
@@ -51,7 +51,7 @@ impl<'a> Side<'a> {
         self.orientation.is_above(high, low)
     }
 
-    /// The switch sends down to one that sends up.
+    /// Whether the switch sends down to one that sends up.
     pub(super) fn turns_below(&self, switch: SwitchIdx, lid: Lid) -> bool {
         self.next(switch, lid).is_some_and(|next| {
             self.is_above(switch, next)
@@ -61,7 +61,7 @@ impl<'a> Side<'a> {
         })
     }
 
-    /// The switch sends up, and a neighbour sends down to it.
+    /// Whether the switch sends up, and a neighbour sends down to it.
     pub(super) fn turns_here(&self, switch: SwitchIdx, lid: Lid) -> bool {
         let goes_up = self
             .next(switch, lid)
@@ -72,7 +72,7 @@ impl<'a> Side<'a> {
                 .any(|from| self.is_above(from, switch))
     }
 
-    /// The neighbours that send packets to a switch.
+    /// The neighbours that send packets for the LID to a switch.
     pub(super) fn feeders(
         &self,
         switch: SwitchIdx,
@@ -83,7 +83,7 @@ impl<'a> Side<'a> {
         feeding.map(|group| group.neighbour)
     }
 
-    /// Whether the neighbour of a port group sends packets to the switch whose port group it is.
+    /// Whether the neighbour of a port group sends packets to the switch that has the port group.
     pub(super) fn feeds(&self, group: &Group<'_>, lid: Lid) -> bool {
         let entry = self.entry(group.neighbour, lid);
         group.links.iter().any(|link| link.peer_port.0 == entry)
@@ -102,7 +102,7 @@ impl<'a> Side<'a> {
         self.topology.destination_of(lid).is_some()
     }
 
-    /// The entries that lead through one of some ports.
+    /// The LIDs whose entries lead through one of some ports.
     pub(super) fn lids_through<'s>(
         &'s self,
         switch: SwitchIdx,

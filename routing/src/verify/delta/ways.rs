@@ -1,4 +1,4 @@
-//! The ways of packets to one LID from some switches, with one look at each switch on the way.
+//! The paths of packets to one LID from some switches; each switch on them is examined once.
 
 use rsm_ids::{Lid, PortNum};
 
@@ -8,22 +8,22 @@ use super::Inconclusive;
 use super::side::Side;
 use crate::topology::{EndpointKind, PortUse, SwitchIdx};
 
-/// The way on from one switch.
+/// The path onward from one switch.
 #[derive(Clone, Copy)]
 struct Way {
-    /// The round that found it.
+    /// The round in which the path was found.
     round: u32,
-    /// Hops to its end.
+    /// The number of hops to its end.
     hops: u32,
-    /// Hosts whose packets come by, as far as they are known.
+    /// The number of hosts whose packets pass, as far as known.
     flow: u32,
     next: SwitchIdx,
     port: u8,
-    /// It ends at the LID.
+    /// Whether the path ends at the LID.
     arrives: bool,
 }
 
-/// The sums over some pairs. The tally itself is without the load.
+/// The sums over some pairs. The tally itself excludes the load.
 pub(super) struct Sums {
     pub(super) tally: Tally,
     pub(super) loads: Loads,
@@ -38,10 +38,10 @@ impl Sums {
     }
 }
 
-/// The ways to one LID after another.
+/// The paths to one LID after another.
 pub(super) struct Ways {
     round: u32,
-    /// By switch.
+    /// The path of each switch.
     of: Vec<Way>,
     /// The switches found in this round.
     found: Vec<SwitchIdx>,
@@ -66,8 +66,8 @@ impl Ways {
         }
     }
 
-    /// Adds the sums of packets from some switches, each listed once, to a LID, if some destination
-    /// has it.
+    /// Adds the sums of packets from some switches, each listed once, to a LID; nothing if no
+    /// destination has it.
     pub(super) fn count(
         &mut self,
         side: &Side<'_>,
@@ -80,7 +80,7 @@ impl Ways {
         Ok(())
     }
 
-    /// Finds the ways from some switches to a LID, if some destination has it.
+    /// Finds the paths from some switches to a LID; nothing if no destination has it.
     pub(super) fn find(
         &mut self,
         side: &Side<'_>,
@@ -90,7 +90,7 @@ impl Ways {
         let Some(destination) = side.topology.destination_of(lid) else {
             return Ok(());
         };
-        // At most as many rounds as LIDs.
+        // There are at most as many rounds as LIDs.
         self.round += 1;
         self.found.clear();
         let root = destination.switch;
@@ -101,8 +101,8 @@ impl Ways {
         Ok(())
     }
 
-    /// Adds the sums of packets from some switches to a LID by the ways found last; `starts` gives
-    /// the sources at each switch.
+    /// Adds the sums of packets from some switches to a LID by the paths found last; `starts`
+    /// returns the sources at each switch.
     pub(super) fn add(
         &mut self,
         side: &Side<'_>,
@@ -125,7 +125,7 @@ impl Ways {
             let starts = starts(switch);
             let is_own = u64::from(switch == root);
             if is_host {
-                // Fewer hosts than 2^21.
+                // There are fewer hosts than 2^21.
                 way.flow += starts.hosts() as u32;
             }
             if way.arrives {
@@ -136,7 +136,7 @@ impl Ways {
             }
             let topology = side.topology;
             let joined = topology.component_of(switch) == topology.component_of(root);
-            // A port is no pair with its own LIDs.
+            // A port and its own LIDs form no pair.
             let (ports, switches) = match destination.kind {
                 EndpointKind::Switch0 => (starts.ports(), starts.switches() - is_own),
                 _ => (starts.ports() + starts.switches() - is_own, 0),
@@ -158,7 +158,7 @@ impl Ways {
         }
     }
 
-    /// Finds the way from a switch to where it ends: at `root`, or where no cable leads on.
+    /// Finds the path from a switch to its end: at `root`, or where no cable leads on.
     fn follow(
         &mut self,
         side: &Side<'_>,

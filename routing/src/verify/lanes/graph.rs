@@ -1,4 +1,4 @@
-//! The graph of waits, and the packets to one LID that add to it.
+//! The dependency graph over (link, VL), and the packets to one LID that add to it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,56 +10,56 @@ use crate::topology::{PortUse, SwitchIdx, Topology};
 use crate::verify::cycles::Waits;
 use crate::verify::fabric::Fabric;
 
-/// Service levels, one bit for each.
+/// A set of service levels, one bit for each.
 pub(super) type Set = u16;
 
 pub(super) fn members(set: Set) -> impl Iterator<Item = usize> {
     (0..SERVICE_LEVELS).filter(move |member| set >> member & 1 != 0)
 }
 
-/// Data VLs that there can be.
+/// The maximum number of data VLs.
 const MOST_LANES: usize = DROP as usize;
 
-/// An SLtoVLMappingTable from one kind of ports to another: the service levels of each lane.
+/// An SLtoVLMappingTable from one kind of ports to another: the service levels of each VL.
 #[derive(Clone, Copy, Default)]
 struct LevelsOfLanes {
-    /// By lane; none for lanes that the routing does not use.
+    /// The service levels of each VL; empty for VLs that the routing does not use.
     of: [Set; MOST_LANES],
     /// SLs mapped to a VL outside these lanes.
     astray: Set,
 }
 
-/// A (channel, lane) that packets hold, and another that they wait for.
+/// A (channel, VL) that packets hold, and another for which they wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Wait {
     pub(super) holds: usize,
     pub(super) wants: usize,
 }
 
-/// The channel dependency graph over (link, lane). All threads add to it; the order does not
-/// matter.
+/// The channel dependency graph over (link, VL). All threads add to it; the result does not depend
+/// on the order.
 pub(super) struct Graph<'a> {
     pub(super) fabric: Fabric<'a>,
     pub(super) lanes: &'a Lanes,
     pub(super) vls: usize,
-    /// By switch: ports that packets start at, one of each kind, with their kind.
+    /// For each switch, ports at which packets start, one of each kind, with their kind.
     pub(super) starts: Vec<Vec<(PortNum, u8)>>,
-    /// By channel: the port at the other end.
+    /// For each channel, the port at the other end.
     entries: Vec<PortNum>,
-    /// By channel: the kind of the port that sends.
+    /// For each channel, the kind of the port that sends.
     pub(super) kinds: Vec<u8>,
-    /// By channel: the kind of the port at the other end.
+    /// For each channel, the kind of the port at the other end.
     pub(super) entry_kinds: Vec<u8>,
-    /// By kind of input port, then by kind of output port.
+    /// The mapping, by kind of input port and then by kind of output port.
     mapping: Vec<LevelsOfLanes>,
     kind_count: usize,
-    /// By channel and lane: the channels and lanes of the next switch that are waited for.
+    /// For each channel and VL, the (channel, VL) pairs of the next switch for which packets wait.
     turns: Vec<AtomicU64>,
     words: usize,
 }
 
 impl<'a> Graph<'a> {
-    /// A graph without packets.
+    /// Creates a graph without packets.
     pub(super) fn new(topology: &'a Topology, lanes: &'a Lanes) -> Graph<'a> {
         let fabric = Fabric::new(topology);
         let vls = usize::from(lanes.vls().clamp(1, DROP));
@@ -86,7 +86,7 @@ impl<'a> Graph<'a> {
         for switch in topology.indices() {
             for (port, leads_to) in topology.port_uses(switch).iter().enumerate() {
                 if let PortUse::Link { peer, peer_port } = *leads_to {
-                    // At most 254 ports, and as many kinds.
+                    // A switch has at most 254 ports, and at most as many kinds.
                     let port = PortNum(port as u8);
                     let channel = graph.fabric.channel(switch.index(), port.0);
                     graph.entries[channel] = peer_port;
@@ -102,8 +102,8 @@ impl<'a> Graph<'a> {
         self.fabric.topology
     }
 
-    /// The SLs of packets that start at a switch. With levels by pair these are the levels of both
-    /// ways: an answer has the SL of its request (IBA 13.5.4).
+    /// The SLs of packets from one switch to another. With levels by pair, the set has the levels
+    /// of both directions: an answer has the SL of its request (IBA 13.5.4).
     pub(super) fn own_levels(&self, from: SwitchIdx, to: SwitchIdx) -> Set {
         let one = |level: Option<u8>| match level {
             None => Set::MAX,
@@ -125,22 +125,22 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The place in the mapping of packets that come in by a port of one kind and leave by a
+    /// The index in the mapping for packets that come in by a port of one kind and leave by a
     /// channel.
     fn mapping_of(&self, input: u8, channel: usize) -> usize {
         usize::from(input) * self.kind_count + usize::from(self.kinds[channel])
     }
 
-    /// The lane of packets of a service level that come in by a port of one kind and leave by a
-    /// channel; it may be none that the routing uses.
+    /// The VL of packets of a service level that come in by a port of one kind and leave by a
+    /// channel. It may be a VL that the routing does not use.
     pub(super) fn lane(&self, input: u8, channel: usize, level: usize) -> u8 {
         let output = usize::from(self.kinds[channel]);
         let row = self.lanes.row_of_kinds(usize::from(input), output);
-        // Where switches may map as they like, lanes are layers of the same graph.
+        // Where switches may map SLs freely, VLs are layers of the same graph.
         row.map_or(0, |row| row[level])
     }
 
-    /// Lets a channel on a lane wait for a turn: a port of the next switch and its lane.
+    /// Makes a channel on a VL wait for a turn: a port of the next switch and its VL.
     fn add_turn(&self, channel: usize, vl: usize, turn: usize) {
         let (at, bit) = self.turn_bit(channel * self.vls + vl, turn);
         if self.turns[at].load(Ordering::Relaxed) & bit == 0 {
@@ -148,13 +148,13 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The word and the bit of a wait.
+    /// The word and the bit that represent a wait.
     fn turn_bit(&self, node: usize, turn: usize) -> (usize, u64) {
         (node * self.words + turn / 64, 1 << (turn % 64))
     }
 
-    /// Lets one (channel, lane) wait for another, of the switch that the first leads to. Returns
-    /// whether it did not before.
+    /// Makes one (channel, VL) wait for another, of the switch to which the first leads. Returns
+    /// whether the wait is new.
     pub(super) fn add_wait(&mut self, wait: Wait) -> bool {
         let (at, bit) = self.turn_bit(wait.holds, self.turn_of(wait));
         let word = self.turns[at].get_mut();
@@ -163,19 +163,19 @@ impl<'a> Graph<'a> {
         is_new
     }
 
-    /// Takes a wait away again.
+    /// Removes a wait.
     pub(super) fn remove_wait(&mut self, wait: Wait) {
         let (at, bit) = self.turn_bit(wait.holds, self.turn_of(wait));
         *self.turns[at].get_mut() &= !bit;
     }
 
-    /// A wait as a turn: a port of the next switch and its lane.
+    /// A wait as a turn: a port of the next switch and its VL.
     fn turn_of(&self, wait: Wait) -> usize {
         wait.wants % (self.fabric.stride * self.vls)
     }
 
-    /// Where the first of some service levels leaves the lanes, from one port of a switch to
-    /// another.
+    /// The place where some service level leaves the routing's VLs, from one port of a switch to
+    /// another; `None` if none does.
     fn astray(
         &self,
         switch: usize,
@@ -215,7 +215,7 @@ impl Clone for Graph<'_> {
     }
 }
 
-/// Ports of a switch that packets start at, one of each kind.
+/// Ports of a switch at which packets start, one of each kind.
 fn starts(topology: &Topology, lanes: &Lanes, switch: SwitchIdx) -> Vec<(PortNum, u8)> {
     let ports = || (0..=topology.switch(switch).num_ports).map(PortNum);
     let mut starts: Vec<(PortNum, u8)> = Vec::new();
@@ -230,14 +230,14 @@ fn starts(topology: &Topology, lanes: &Lanes, switch: SwitchIdx) -> Vec<(PortNum
                 .all(|output| lanes.row(switch, port, output) == lanes.row(switch, other, output))
         };
         if is_start && !starts.iter().any(alike) {
-            // At most as many kinds as ports.
+            // There are at most as many kinds as ports.
             starts.push((port, lanes.kind(switch, port) as u8));
         }
     }
     starts
 }
 
-/// The lanes by kind of input port, then by kind of output port.
+/// The VLs by kind of input port, then by kind of output port.
 fn mapping(lanes: &Lanes, vls: usize) -> Vec<LevelsOfLanes> {
     let kinds = lanes.kinds();
     let pairs = (0..kinds).flat_map(|input| (0..kinds).map(move |output| (input, output)));
@@ -245,7 +245,7 @@ fn mapping(lanes: &Lanes, vls: usize) -> Vec<LevelsOfLanes> {
         let row = lanes.row_of_kinds(input, output);
         let mut levels = LevelsOfLanes::default();
         for level in 0..SERVICE_LEVELS {
-            // Where switches may map as they like, lanes are layers of the same graph.
+            // Where switches may map SLs freely, VLs are layers of the same graph.
             let vl = row.map_or(0, |row| usize::from(row[level]));
             let set = levels.of[..vls].get_mut(vl);
             *set.unwrap_or(&mut levels.astray) |= 1 << level;
@@ -277,36 +277,36 @@ impl Waits for Graph<'_> {
     }
 }
 
-/// The packets to one LID, of which each switch may follow several ways.
+/// The packets to one LID, for which each switch may follow several ways.
 #[derive(Default)]
 pub(super) struct Packets {
-    /// By way, then by switch: the channel that it sends into.
+    /// The channel into which a switch sends, by way and then by switch.
     channels: Vec<u32>,
-    /// The same: the next switch, or nowhere.
+    /// The next switch, or nowhere, by way and then by switch.
     next: Vec<u16>,
-    /// By switch: the SLs of packets that leave it.
+    /// For each switch, the SLs of packets that leave it.
     levels: Vec<Set>,
-    /// By way, then by switch, then by lane: the SLs of packets that leave on it.
+    /// The SLs of packets that leave on a VL, by way, then by switch, then by VL.
     on_lane: Vec<Set>,
     hops: Vec<Hop>,
     open: Vec<usize>,
 }
 
-/// Packets that go from one switch to the next, and on from there. Switches are numbered by 16
-/// bits, and there are few ways.
+/// Packets that go from one switch to the next, and onward from there. Switches are numbered with
+/// 16 bits, and there are few ways.
 struct Hop {
-    /// Of (way, switch): where they leave from.
+    /// The index of (way, switch) from which they leave.
     place: u32,
-    /// Of (way, next switch): where they go on from.
+    /// The index of (way, next switch) from which they go on.
     onward: u32,
-    /// Their place in the mapping of the next switch.
+    /// Their index in the mapping of the next switch.
     mapping: u32,
 }
 
 impl Packets {
-    /// Adds packets to a graph, and returns the first place where one leaves the lanes. `ways` are
-    /// the switches' table bytes, of which each switch may follow any; `own` are the SLs of packets
-    /// that start at each switch.
+    /// Adds packets to a graph, and returns the first place where one leaves the routing's VLs.
+    /// `ways` holds the switches' table bytes, of which each switch may follow any; `own` holds the
+    /// SLs of packets that start at each switch.
     pub(super) fn add_to(
         &mut self,
         graph: &Graph<'_>,
@@ -332,7 +332,7 @@ impl Packets {
         self.next.clear();
         for bytes in ways {
             for (switch, &byte) in bytes.iter().enumerate() {
-                // Switches are fewer than LIDs, and have fewer than 2^9 channels.
+                // There are fewer switches than LIDs, and each has fewer than 2^9 channels.
                 let channel = fabric.channel(switch, byte);
                 self.channels.push(channel as u32);
                 self.next.push(fabric.next(channel) as u16);
@@ -340,14 +340,14 @@ impl Packets {
         }
     }
 
-    /// Carries the SLs of packets along their ways, as far as it is new.
+    /// Propagates the SLs of packets along their ways until nothing new is found.
     fn follow_levels(&mut self, own: &[Set]) {
         self.levels.clear();
         self.levels.resize(own.len(), 0);
         for (start, &own_levels) in own.iter().enumerate() {
             self.open.push(start);
             while let Some(switch) = self.open.pop() {
-                // Nowhere has no levels.
+                // The number for nowhere has no levels.
                 let Some(levels) = self.levels.get_mut(switch) else {
                     continue;
                 };
@@ -360,7 +360,7 @@ impl Packets {
         }
     }
 
-    /// Finds the hops of each way, where packets go on from there by each way.
+    /// Finds the hops of each way and, by each way, where packets go on from there.
     fn find_hops(&mut self, graph: &Graph<'_>, ways: usize) {
         let (switches, nowhere) = (self.levels.len(), graph.fabric.nowhere());
         self.hops.clear();
@@ -382,8 +382,8 @@ impl Packets {
         }
     }
 
-    /// Puts packets that start at each switch on their lanes, and returns the SLs of some that
-    /// leave the lanes.
+    /// Puts packets that start at each switch on their VLs, and returns the SLs of those that leave
+    /// the routing's VLs.
     fn start(&mut self, graph: &Graph<'_>, own: &[Set]) -> Set {
         let mut astray = 0;
         let nowhere = graph.fabric.nowhere();
@@ -403,8 +403,8 @@ impl Packets {
         astray
     }
 
-    /// Puts packets that come from another switch on their lanes, and returns the SLs of some that
-    /// leave the lanes.
+    /// Puts packets that come from another switch on their VLs, and returns the SLs of those that
+    /// leave the routing's VLs.
     fn arrive(&mut self, graph: &Graph<'_>) -> Set {
         let mut astray = 0;
         let switches = self.levels.len();
@@ -418,7 +418,7 @@ impl Packets {
         astray
     }
 
-    /// Lets each channel and lane wait for those that its packets go on by.
+    /// Makes each (channel, VL) wait for those to which its packets go on.
     fn wait(&self, graph: &Graph<'_>) {
         for hop in &self.hops {
             let lanes = &graph.mapping[hop.mapping as usize].of[..graph.vls];
@@ -435,7 +435,8 @@ impl Packets {
         }
     }
 
-    /// The first place where a packet leaves the lanes, those where packets start first.
+    /// The first place where a packet leaves the routing's VLs; places where packets start come
+    /// first.
     fn first_astray(&self, graph: &Graph<'_>, own: &[Set]) -> Option<LaneChannel> {
         let nowhere = graph.fabric.nowhere();
         let at_start = |place: usize| {
@@ -461,7 +462,7 @@ impl Packets {
     }
 }
 
-/// Puts packets of some SLs on their lanes.
+/// Puts packets of some SLs on their VLs.
 fn put(on_lane: &mut [Set], levels: Set, lanes: &LevelsOfLanes) {
     for (on_lane, of_lane) in on_lane.iter_mut().zip(&lanes.of) {
         *on_lane |= levels & of_lane;

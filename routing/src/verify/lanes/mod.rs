@@ -1,8 +1,8 @@
 //! The channel dependency graph over (link, virtual lane).
 //!
-//! As for links alone, but a packet takes the lane that the switch maps its service level to, by
-//! the ports it comes in and goes out by. Source and destination of a packet give its SL; where any
-//! SL will do, the proof follows all sixteen.
+//! The graph resembles that over links alone, but a packet uses the VL to which the switch maps its
+//! service level, by input and output port. The source and destination of a packet determine its
+//! SL; where any SL is permitted, the proof follows all sixteen.
 
 mod graph;
 mod multicast;
@@ -17,7 +17,7 @@ use crate::lanes::Lanes;
 use crate::tables::Tables;
 use crate::topology::Topology;
 
-/// A channel as far as proofs over lanes are concerned: one direction of a link, on one lane.
+/// A channel for proofs over VLs: one direction of a link, on one VL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneChannel {
     /// The switch that sends.
@@ -31,15 +31,16 @@ pub struct LaneChannel {
 /// The result of a check of tables on their lanes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaneReport {
-    /// A credit loop: each (link, lane) can wait for the next, and the last for the first; empty
-    /// where there is none.
+    /// A credit loop: each (link, VL) can wait for the next, and the last for the first; empty if
+    /// there is none.
     pub cycle: Vec<LaneChannel>,
-    /// A place where a switch maps a packet to a lane that the routing does not use, or drops it.
+    /// A place where a switch maps a packet to a VL that the routing does not use, or drops it;
+    /// `None` if there is none.
     pub astray: Option<LaneChannel>,
 }
 
 impl LaneReport {
-    /// Whether there is no credit loop, and no packet leaves the lanes.
+    /// Whether there is no credit loop, and no packet leaves the routing's VLs.
     pub fn is_sound(&self) -> bool {
         self.cycle.is_empty() && self.astray.is_none()
     }
@@ -60,9 +61,9 @@ pub fn verify_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> Lane
 }
 
 /// Whether switches may change from `old` to `new` in any order, one entry at a time, without a
-/// loop or a credit loop on the way, where both tables are made for `lanes`.
+/// loop or a credit loop in between, if both sets of tables are made for `lanes`.
 ///
-/// Both are by the switch numbers of `topology`, the fabric as it is now: entries of `old` that
+/// Both sets use the switch numbers of `topology`, the fabric as it is now: entries of `old` that
 /// point to a link that has gone discard packets.
 pub fn mixture_is_sound(topology: &Topology, old: &Tables, new: &Tables, lanes: &Lanes) -> bool {
     let graph = Graph::new(topology, lanes);

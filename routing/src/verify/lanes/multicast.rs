@@ -1,8 +1,8 @@
-//! Multicast packets on the lanes of a routing.
+//! Multicast packets on the VLs of a routing.
 //!
-//! A switch sends a multicast packet by all ports of its mask but the one that it came in by, and
-//! each copy takes the lane that the packet's SL is mapped to between these two ports. A packet
-//! that came in on one (channel, lane) waits for room on each of the next ones.
+//! A switch sends a multicast packet through all ports of its mask except the one on which it
+//! arrived. Each copy uses the VL to which the packet's SL is mapped between these two ports. A
+//! packet that came in on one (channel, VL) waits for buffer space on each of the next ones.
 
 use std::collections::BTreeSet;
 
@@ -16,19 +16,19 @@ use crate::tables::{PortMask, Tables};
 use crate::topology::{SwitchIdx, Topology};
 use crate::verify::cycles::Waits;
 
-/// The channel dependency graph over (link, lane) of unicast tables and multicast masks.
+/// The channel dependency graph over (link, VL) of unicast tables and multicast masks.
 #[derive(Clone)]
 pub struct LaneDependencies<'a> {
     graph: Graph<'a>,
-    /// A place where a multicast packet leaves the lanes.
+    /// A place where a multicast packet leaves the routing's VLs.
     astray: Option<LaneChannel>,
 }
 
-/// A channel by the switch and the port that send.
+/// A channel, named by the switch and the port that send.
 pub(crate) type Sender = (SwitchIdx, PortNum);
 
 impl<'a> LaneDependencies<'a> {
-    /// The dependencies of unicast packets, where each switch may follow any of `tables`.
+    /// Creates the dependencies of unicast packets, where each switch may follow any of `tables`.
     pub fn of(topology: &'a Topology, tables: &[&Tables], lanes: &'a Lanes) -> Self {
         let graph = Graph::new(topology, lanes);
         let astray = ways::add_all(&graph, tables);
@@ -57,9 +57,9 @@ impl<'a> LaneDependencies<'a> {
         }
     }
 
-    /// Adds the waits of packets in some channels, by masks, unless one closes a cycle or a packet
-    /// leaves the lanes. Returns whether it did. All waits of the masks in other channels are in
-    /// the graph, which has no cycle.
+    /// Adds the waits of packets in some channels, by masks, and returns true; adds nothing and
+    /// returns false if one would close a cycle or a packet would leave the routing's VLs. All
+    /// waits of the masks in other channels must already be in the graph, which has no cycle.
     pub(crate) fn try_add(
         &mut self,
         senders: &[Sender],
@@ -80,25 +80,26 @@ impl<'a> LaneDependencies<'a> {
         !closes
     }
 
-    /// Whether there is no credit loop, and no packet leaves the lanes.
+    /// Whether there is no credit loop, and no packet leaves the routing's VLs.
     pub fn is_sound(&self) -> bool {
         self.astray.is_none() && self.graph.in_cycles().is_clear()
     }
 
-    /// A credit loop, if there is one: each (link, lane) can wait for the next, and the last for
-    /// the first.
+    /// A credit loop: each (link, VL) can wait for the next, and the last for the first; empty if
+    /// there is none.
     pub fn cycle(&self) -> Vec<LaneChannel> {
         let nodes = self.graph.cycle().into_iter();
         nodes.map(|node| self.graph.name(node)).collect()
     }
 
-    /// A place where a packet takes a lane that the routing does not use, or is dropped.
+    /// A place where a packet is dropped or uses a VL that the routing does not use; `None` if
+    /// there is none.
     pub fn astray(&self) -> Option<LaneChannel> {
         self.astray
     }
 
     /// Collects the waits of packets in one channel, and returns a place where one leaves the
-    /// lanes.
+    /// routing's VLs.
     fn collect(
         &self,
         sender: Sender,
@@ -140,7 +141,7 @@ impl<'a> LaneDependencies<'a> {
         astray
     }
 
-    /// The kinds of ports from which packets come into a channel: those that packets start at, and
+    /// The kinds of ports by which packets come into a channel: ports at which packets start, and
     /// links whose other end forwards to them.
     fn inputs(
         &self,
@@ -159,7 +160,7 @@ impl<'a> LaneDependencies<'a> {
         starts.chain(links.map(|link| kind(link.port))).collect()
     }
 
-    /// Whether a way of waits leads from the end of a wait back to its start.
+    /// Whether a chain of waits leads from the end of a wait back to its start.
     fn closes_cycle(&self, wait: Wait) -> bool {
         let mut seen = FixedBitSet::with_capacity(self.graph.nodes());
         seen.insert(wait.wants);

@@ -1,4 +1,4 @@
-//! The ways of packets to all LIDs, destination switch by destination switch.
+//! The paths of packets to all LIDs, processed by destination switch.
 
 use rayon::prelude::*;
 use rsm_ids::Lid;
@@ -8,15 +8,16 @@ use super::graph::{Graph, Packets, Set};
 use crate::tables::{NO_PATH, Tables};
 use crate::topology::SwitchIdx;
 
-/// Destination switches that are read together: their LIDs mostly lie next to each other in tables.
+/// The number of destination switches that are read together: their LIDs are usually adjacent in
+/// tables.
 const TOGETHER: usize = 32;
 
-/// Space behind the elements of a row. With a power of two from one row to the next, a column would
-/// have all of its elements in a few lines of the cache.
+/// The padding behind the elements of a row. If rows were a power of two apart, all elements of a
+/// column would compete for a few lines of the cache.
 const SPACE: usize = 96;
 
 /// Adds the packets to all LIDs, where each switch may follow any of some tables, and returns the
-/// first place where one leaves the lanes.
+/// first place where one leaves the routing's VLs.
 pub(super) fn add_all(graph: &Graph<'_>, tables: &[&Tables]) -> Option<LaneChannel> {
     let switches: Vec<SwitchIdx> = graph.topology().indices().collect();
     let parts: Vec<Option<LaneChannel>> = switches
@@ -37,11 +38,11 @@ pub(super) fn add_all(graph: &Graph<'_>, tables: &[&Tables]) -> Option<LaneChann
 struct Batch {
     switches: usize,
     tables: usize,
-    /// The LIDs of the switches' destinations, each with its switch's number in the batch.
+    /// The LIDs of the switches' destinations, each with the index of its switch in the batch.
     lids: Vec<(Lid, usize)>,
-    /// By LID, then by table, then by switch: its byte.
+    /// The table bytes, by LID, then by table, then by switch.
     bytes: Vec<u8>,
-    /// By destination switch, then by switch: the levels of packets that start there.
+    /// The levels of packets, by destination switch and then by the switch where they start.
     levels: Vec<Set>,
 }
 
@@ -78,7 +79,7 @@ impl Batch {
                 }
             }
         }
-        // The destination's own switch sends to no other.
+        // The destination switch itself sends to no other.
         let rows = self.bytes.chunks_exact_mut(row);
         for (place, bytes) in rows.enumerate() {
             let (_, number) = self.lids[place / self.tables];
@@ -86,13 +87,14 @@ impl Batch {
         }
     }
 
-    /// Adds the packets to each LID, and returns the first place where one leaves the lanes.
+    /// Adds the packets to each LID, and returns the first place where one leaves the routing's
+    /// VLs.
     fn add_to(&self, graph: &Graph<'_>, packets: &mut Packets) -> Option<LaneChannel> {
         let row = self.switches + SPACE;
         let of_lid = |place: usize| &self.bytes[place * self.tables * row..][..self.tables * row];
         let mut astray = None;
         for (place, &(_, number)) in self.lids.iter().enumerate() {
-            // LIDs of one switch mostly share their paths.
+            // LIDs of one switch usually share their paths.
             let is_known =
                 place > 0 && self.lids[place - 1].1 == number && of_lid(place - 1) == of_lid(place);
             if is_known {

@@ -1,13 +1,14 @@
-//! The proof over sets of ports: switches take any port of a set, at any time.
+//! The proof over sets of ports: a switch takes any port of a set, and chooses anew for each
+//! packet.
 //!
 //! Where a switch routes adaptively, packets to a LID leave by any port of the entry's group, or by
 //! the port of the forwarding table. A pair is reached here if its packets arrive by *every*
-//! sequence of choices; one sequence that comes back to a switch is a loop; and a link waits for
-//! all ports that packets in it can leave the next switch by. The proof looks at what the switches
-//! hold alone, LID by LID, and knows neither engine nor order nor leaves.
+//! sequence of choices; a sequence that returns to a switch is a loop; and a link waits for all
+//! ports by which packets in it can leave the next switch. The proof uses only what the switches
+//! hold, LID by LID, and knows neither engine nor order nor leaves.
 //!
-//! LIDs of one switch mostly have equal sets everywhere else. The proof compares them, and follows
-//! equal ones once.
+//! LIDs of one switch usually have equal sets at all other switches. The proof compares them, and
+//! follows equal ones once.
 
 mod recovery;
 mod walk;
@@ -26,8 +27,8 @@ use crate::tables::{AdaptiveTable, AdaptiveTables, Lft, NO_GROUP, PortMask, Tabl
 use crate::topology::{Destination, SwitchIdx, Topology};
 use walk::SetWalker;
 
-/// The state of all switches: forwarding tables, with groups and entries, by the switch numbers
-/// of a topology.
+/// The state of all switches, by the switch numbers of a topology: forwarding tables, groups and
+/// entries.
 #[derive(Clone, Copy, Debug)]
 pub struct Held<'a> {
     /// The forwarding tables.
@@ -36,48 +37,50 @@ pub struct Held<'a> {
     pub adaptive: &'a AdaptiveTables,
 }
 
-/// The result of a proof over sets. Pairs are those of [`Report`](super::Report); one is reached if
-/// its packets arrive whatever the switches choose.
+/// The result of a proof over sets. Pairs are defined as for [`Report`](super::Report); a pair is
+/// reached if its packets arrive whatever the switches choose.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct SetReport {
-    /// Pairs that start or end at an end port.
+    /// The counts of pairs that start or end at an end port.
     pub pairs: PairCounts,
-    /// Pairs of two switches.
+    /// The counts of pairs of two switches.
     pub switch_pairs: PairCounts,
-    /// Entries, by switch and LID, that name a group that the switch does not hold.
+    /// The number of entries, over all switches and LIDs, that name a group which the switch does
+    /// not hold.
     pub absent_groups: u64,
-    /// No sequence of choices leads a packet back to a switch.
+    /// Whether no sequence of choices leads a packet back to a switch.
     pub loop_free: bool,
-    /// The channel dependency graph over all choices is acyclic.
+    /// Whether the channel dependency graph over all choices is acyclic.
     pub credit_loop_free: bool,
-    /// Switch-to-switch hops of the longest sequence of choices that arrives.
+    /// The switch-to-switch hops of the longest sequence of choices that arrives.
     pub max_hops: u32,
-    /// A few of the faults.
+    /// Examples of the faults.
     pub witnesses: Vec<Witness>,
 }
 
 impl SetReport {
-    /// Whether groups may go to the switches: every pair with an end port that cables join is
-    /// reached, without a loop or a credit loop, and every group that an entry names is there.
+    /// Whether the groups may be written to the switches: every pair with an end port that cables
+    /// connect is reached, without a loop or a credit loop, and every group that an entry names
+    /// exists.
     pub fn is_sound(&self) -> bool {
         self.keeps_moving() && self.pairs.unreachable == 0
     }
 
-    /// Whether nothing stands still: no loop, no credit loop, and no group that is not there.
+    /// Whether no packet gets stuck: there is no loop, no credit loop, and no missing group.
     pub fn keeps_moving(&self) -> bool {
         self.loop_free && self.credit_loop_free && self.absent_groups == 0
     }
 }
 
-/// Checks what the switches of a topology hold. Groups and tables may be any: a port without a link
-/// discards packets.
+/// Checks what the switches of a topology hold. Any groups and tables are accepted: a port without
+/// a link discards packets.
 pub fn verify_sets(topology: &Topology, held: Held<'_>) -> SetReport {
     verify_states(topology, &[held])
 }
 
-/// As [`verify_sets`], and whether no choice turns up after going down by an order of the switches,
-/// in which `is_above` returns whether the first lies above the second: other packets that follow
-/// the order then close no credit loop with these.
+/// Checks as [`verify_sets`] does. Second, whether no choice turns up after going down by an order
+/// of the switches, in which `is_above` returns whether the first lies above the second: other
+/// packets that follow the order then close no credit loop with these.
 pub fn verify_sets_by(
     topology: &Topology,
     held: Held<'_>,
@@ -87,12 +90,13 @@ pub fn verify_sets_by(
     (report, dependencies.follows(is_above))
 }
 
-/// Checks every mixture of two states: each entry, each group and each entry of a forwarding table
-/// on its own is that of one or that of the other, at any switch, in any order, over and over.
+/// Checks every mixture of two states: each entry, each group and each forwarding table entry is,
+/// independently, that of one state or of the other, at any switch, in any order, and may change
+/// repeatedly.
 ///
-/// An entry counts with both contents of its group, so that a push that passes writes blocks in any
-/// order. Pairs that the mixture does not reach by every choice count as unreachable; where
-/// links of the older state have gone that is no fault of the push.
+/// An entry counts with both contents of its group, so that a push that passes this check may write
+/// blocks in any order. Pairs that the mixture does not reach by every choice count as unreachable;
+/// where links of the older state have gone, the push is not to blame.
 pub fn verify_mixture_of_sets(topology: &Topology, old: Held<'_>, new: Held<'_>) -> SetReport {
     verify_states(topology, &[old, new])
 }
@@ -105,7 +109,7 @@ fn prove<'t>(topology: &'t Topology, states: &[Held<'_>]) -> (SetReport, Depende
     let fabric = Fabric::new(topology);
     let sources = StartingPorts::new(topology);
     let switches: Vec<SwitchIdx> = topology.indices().collect();
-    // Leaves cost more than others: small shares keep all threads busy.
+    // Leaves cost more than other switches: small shares keep all threads busy.
     let share = switches.len().div_ceil(4 * rayon::current_num_threads());
     let parts: Vec<Part> = switches
         .par_chunks(share.max(1))
@@ -164,7 +168,7 @@ struct Part {
     loop_free: bool,
     max_hops: u32,
     turns: Turns,
-    /// Packets dropped, loops, absent groups.
+    /// Examples of dropped packets, of loops, and of absent groups.
     witnesses: [Vec<Witness>; 3],
 }
 
@@ -193,9 +197,9 @@ struct Checker<'a, 'f> {
     sources: &'a StartingPorts,
     walker: SetWalker<'a, 'f>,
     part: Part,
-    /// By switch: the ports of the LID that was followed last.
+    /// For each switch, the ports of the LID that was followed last.
     shape: Vec<PortMask>,
-    /// By switch: its group, where the forwarding port is one of the group.
+    /// For each switch, the group of that LID, if its forwarding port belongs to the group.
     named: Vec<u16>,
 }
 
@@ -228,9 +232,9 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Which of some LIDs of a switch have the ports of the one followed last at all other switches,
-    /// are delivered at their own, and name no absent group. Switch by switch, because what one
-    /// switch holds lies together in memory.
+    /// Whether each of some LIDs of a switch has, at all other switches, the ports of the LID
+    /// followed last, is delivered at its own switch, and names no absent group. The loop goes
+    /// switch by switch, because what one switch holds is adjacent in memory.
     fn alike(&self, own: SwitchIdx, lids: &[(&Destination, Lid)]) -> Vec<bool> {
         let delivered = |&(destination, lid): &(&Destination, Lid)| {
             self.delivers_at_leaf(destination, lid) && absent_group(self.states, own, lid).is_none()
@@ -241,7 +245,7 @@ impl Checker<'_, '_> {
             let shape = self.shape[switch.index()];
             let of_group = self.last_group(switch);
             for (alike, &(_, lid)) in alike.iter_mut().zip(lids) {
-                // Quick, and true for nearly all.
+                // This quick comparison is true for nearly all LIDs.
                 let same_group = of_group.is_some_and(|(group, table, lft)| {
                     table.group_of(lid) == group
                         && lft.port(lid).is_some_and(|port| shape.contains(port))
@@ -255,7 +259,7 @@ impl Checker<'_, '_> {
         alike
     }
 
-    /// The group of the LID followed last, where all its ports at a switch are those of the group:
+    /// The group of the LID followed last, if all its ports at a switch are those of the group:
     /// other LIDs with the group have the same ports if their forwarding port is among them.
     fn last_group(&self, switch: SwitchIdx) -> Option<(u16, &AdaptiveTable, &Lft)> {
         let index = switch.index();
@@ -269,8 +273,8 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Whether packets to a LID reach its port from its leaf by the only choice there, so that the
-    /// outcome elsewhere is that of other LIDs with the same sets there.
+    /// Whether packets to a LID reach its port from its leaf by the only choice there. If so, the
+    /// outcome elsewhere equals that of other LIDs with the same sets there.
     fn delivers_at_leaf(&self, destination: &Destination, lid: Lid) -> bool {
         let here = ports(self.states, destination.switch, lid);
         here.len() == 1 && here.contains(destination.port)
@@ -314,7 +318,7 @@ impl Checker<'_, '_> {
         self.part.absent_groups += self.count_absent(lid);
     }
 
-    /// Entries of a LID that name a group without ports.
+    /// The number of entries of a LID that name a group without ports.
     fn count_absent(&mut self, lid: Lid) -> u64 {
         let topology = self.walker.topology();
         let mut absent = 0;
@@ -330,7 +334,7 @@ impl Checker<'_, '_> {
     }
 }
 
-/// All ports that packets to a LID may leave a switch by.
+/// All ports by which packets to a LID may leave a switch.
 fn ports(states: &[Held<'_>], switch: SwitchIdx, lid: Lid) -> PortMask {
     let mut all = PortMask::EMPTY;
     for entry in states {
@@ -340,7 +344,7 @@ fn ports(states: &[Held<'_>], switch: SwitchIdx, lid: Lid) -> PortMask {
             .table(switch)
             .map(|table| table.group_of(lid));
         if let Some(group) = group.filter(|&group| group != NO_GROUP && states.len() > 1) {
-            // The entry of one state with the group of the other.
+            // Includes the entry of one state with the group of the other.
             let tables = states.iter().filter_map(|held| held.adaptive.table(switch));
             all = tables.fold(all, |all, table| all.union(table.group(group)));
         }
@@ -348,7 +352,8 @@ fn ports(states: &[Held<'_>], switch: SwitchIdx, lid: Lid) -> PortMask {
     all
 }
 
-/// The group that an entry of one state names and a switch may not hold.
+/// The group that an entry of one state names and that the switch may not hold; `None` if there is
+/// no such group.
 fn absent_group(states: &[Held<'_>], switch: SwitchIdx, lid: Lid) -> Option<u16> {
     let groups = states.iter().filter_map(|held| held.adaptive.table(switch));
     let groups = groups.map(|table| table.group_of(lid));

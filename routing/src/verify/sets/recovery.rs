@@ -1,4 +1,4 @@
-//! Local fast recovery: a switch that loses a port takes another one of the set at once.
+//! Local fast recovery: a switch that loses a port immediately takes another one of the set.
 
 use rayon::prelude::*;
 use rsm_ids::{Lid, PortNum};
@@ -7,19 +7,21 @@ use super::{Held, ports};
 use crate::tables::{AdaptiveTables, NO_GROUP, NO_PATH, PortMask, Tables};
 use crate::topology::{PortUse, SwitchIdx, Topology};
 
-/// Which links switches can do without until the manager has repaired the routes. Links are
+/// The links whose loss switches can bridge until the manager has repaired the routes. Links are
 /// directions of cables between switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Links that packets to some host may take.
+    /// The number of links that packets to some host may take.
     pub links: usize,
-    /// Those that are the only choice of a switch for some host: with them, packets are lost.
+    /// The number of these links that are some switch's only choice for some host: their loss costs
+    /// packets.
     pub sole: usize,
 }
 
 /// Counts links whose loss costs packets although switches take other ports of their groups.
 ///
-/// Packets lose no choice anywhere else, so that this is exact for the loss of any one link.
+/// A loss takes no choice away at any other switch, so that the count is exact for the loss of any
+/// one link.
 pub fn recovery(topology: &Topology, held: Held<'_>) -> Recovery {
     let hosts = topology.destinations().iter();
     let hosts = hosts.filter(|end| end.kind.is_host());
@@ -54,11 +56,11 @@ pub fn recovery(topology: &Topology, held: Held<'_>) -> Recovery {
         .reduce(Recovery::default, add)
 }
 
-/// The sets that switches forward by once links have gone, before the manager writes anything: the sets
-/// without ports that lead nowhere in `topology`, the fabric as it is then.
+/// The sets by which switches forward after links have gone and before the manager writes anything:
+/// the sets without the ports that lead nowhere in `topology`, the fabric as it is then.
 ///
-/// Every choice is one of those before. So what [`verify_sets`](super::verify_sets) has proved free
-/// of loops and credit loops stays so after any number of failures; pairs may be lost.
+/// Every choice was a choice before. What [`verify_sets`](super::verify_sets) has proved free of
+/// loops and credit loops therefore stays so after any number of failures; pairs may be lost.
 pub fn recovered(topology: &Topology, held: Held<'_>) -> (Tables, AdaptiveTables) {
     let (mut tables, mut adaptive) = (held.tables.clone(), held.adaptive.clone());
     for switch in topology.indices() {

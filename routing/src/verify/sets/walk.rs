@@ -1,4 +1,4 @@
-//! All sequences of choices for one LID.
+//! Follows all sequences of choices for one LID.
 
 use rsm_ids::{Guid, PortNum};
 
@@ -8,24 +8,25 @@ use super::super::fabric::{Fabric, Sources};
 use crate::tables::PortMask;
 use crate::topology::{Destination, PortUse, SwitchIdx, Topology};
 
-/// The fate of packets at a switch.
+/// The outcome for packets at a switch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Unknown,
-    /// On the sequence that is being followed.
+    /// The switch is on the sequence that is being followed.
     Under,
-    /// Every choice arrives.
+    /// Packets arrive by every choice.
     Arrives,
-    /// Some choice does not.
+    /// Packets do not arrive by some choice.
     Fails,
 }
 
 /// The outcome of all sequences of choices for one LID.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Outcome {
-    /// Ports from which packets arrive whatever is chosen.
+    /// The ports from which packets arrive whatever is chosen.
     pub(super) arrived: Sources,
-    /// Where some choice discards packets, and the port of that choice.
+    /// The switch where some choice discards packets, and the port of that choice; `None` if none
+    /// does.
     pub(super) dropped: Option<(Guid, Option<PortNum>)>,
 }
 
@@ -33,11 +34,11 @@ pub(super) struct Outcome {
 pub(super) struct SetWalker<'a, 'f> {
     fabric: &'f Fabric<'a>,
     fates: Vec<Fate>,
-    /// By switch: whether some choice tried so far does not arrive.
+    /// For each switch: whether some choice tried so far does not arrive.
     fails: Vec<bool>,
-    /// By switch: hops of its longest sequence that arrives.
+    /// For each switch, the hops of its longest sequence that arrives.
     hops: Vec<u32>,
-    /// The sequence that is being followed: a switch, the port taken, and ports not yet tried.
+    /// The sequence that is being followed: a switch, the port taken, and the ports not yet tried.
     under: Vec<(usize, PortNum, PortMask)>,
     outcome: Outcome,
     found_loop: Option<Vec<(Guid, PortNum)>>,
@@ -64,19 +65,20 @@ impl<'a, 'f> SetWalker<'a, 'f> {
         self.outcome
     }
 
-    /// A cycle of choices, the lowest GUID first.
+    /// A loop of choices, the lowest GUID first; `None` if there is none.
     pub(super) fn found_loop(&self) -> Option<&[(Guid, PortNum)]> {
         self.found_loop.as_deref()
     }
 
-    /// Hops of the longest sequence that arrives, from any switch.
+    /// The hops of the longest sequence that arrives, from any switch.
     pub(super) fn longest(&self) -> u32 {
         let fates = self.fates.iter().zip(&self.hops);
         let hops = fates.filter(|(fate, _)| **fate == Fate::Arrives);
         hops.map(|(_, hops)| *hops).max().unwrap_or(0)
     }
 
-    /// Follows every sequence of choices to one LID; `shape` is by switch the ports to choose from.
+    /// Follows every sequence of choices to one LID; `shape` holds for each switch the ports to
+    /// choose from.
     pub(super) fn follow(
         &mut self,
         destination: &Destination,
@@ -139,7 +141,7 @@ impl<'a, 'f> SetWalker<'a, 'f> {
         }
     }
 
-    /// All ports of the last switch have been tried.
+    /// Leaves the last switch, all of whose ports have been tried.
     fn leave(&mut self) {
         let Some((switch, _, _)) = self.under.pop() else {
             return;
@@ -181,7 +183,7 @@ impl<'a, 'f> SetWalker<'a, 'f> {
         self.found_loop = Some(hops);
     }
 
-    /// Adds what each link can wait for under the sets.
+    /// Adds the ports for which each link can wait under the sets.
     pub(super) fn add_turns(&self, shape: &[PortMask], turns: &mut Turns) {
         for (switch, ports) in shape.iter().enumerate() {
             for port in ports

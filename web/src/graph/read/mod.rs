@@ -22,8 +22,9 @@ struct Parts {
 }
 
 impl Parts {
-    /// Reads all, again where the subnet has changed between two parts. In the end parts may be of
-    /// two generations: the earlier one is named, so that the reader sees that a newer one is there.
+    /// Reads all parts, and reads again if the subnet has changed in between. In the end the parts
+    /// may be of two generations: the earlier one is stated, so that the reader sees that there is
+    /// a newer one.
     fn read(subnet: &dyn Subnet) -> Parts {
         let filter = NodeFilter {
             kind: Some(NodeKind::Switch),
@@ -47,22 +48,22 @@ impl Parts {
     }
 }
 
-/// The node description of reduction engines inside switches (SHARP): they are no hosts, and each
-/// switch can have one.
+/// The node description of reduction engines inside switches (SHARP), which are not hosts, and of
+/// which each switch can have one.
 const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
 
-/// A link, with its ends as indices of switches; `None` is an end at a host or router.
+/// A link whose ends are indices of switches; `None` is an end at a host or router.
 struct Joined {
     ends: (u32, Option<u32>),
-    /// The ports of both ends.
+    /// The ports at both ends.
     ports: [Option<PortId>; 2],
     kind: LinkKind,
 }
 
-/// Links between the same two switches.
+/// The links between the same two switches.
 #[derive(Clone, Copy)]
 struct Bundle {
-    /// The two, the lower index first.
+    /// The two switches, the lower index first.
     ends: (u32, u32),
     count: u32,
     bad: u32,
@@ -70,7 +71,7 @@ struct Bundle {
 }
 
 impl Graph {
-    /// The subnet now. Takes some tenths of a second at the largest fabrics.
+    /// Reads the present subnet. Takes some tenths of a second on the largest fabrics.
     pub fn read(subnet: &dyn Subnet) -> Graph {
         Graph::of(Parts::read(subnet))
     }
@@ -133,7 +134,7 @@ impl Graph {
     }
 }
 
-/// A switch that is gone, as far as it can be drawn.
+/// A switch that has gone, as far as it can be drawn.
 fn as_node(gone: &GoneSwitch) -> Keyed<Guid, v1::Node> {
     let lids = Some(gone.lid).filter(|lid| lid.is_unicast());
     Keyed {
@@ -159,8 +160,9 @@ fn joined_before(ends: [PortId; 2], index: &HashMap<Guid, u32>) -> Option<Joined
     .filter(|_| b.is_some())
 }
 
-/// Ranks the switches from `present` on, which routing no longer ranks, as most of the switches like
-/// them are: those with a neighbour in common, and with hosts as they. They stay in their tier.
+/// Ranks the switches from `present` on, which routing no longer ranks, like most of the similar
+/// switches: those with a common neighbour that have hosts if they do. They thus stay in their
+/// tier.
 fn rank_gone(
     switches: &mut [Keyed<Guid, v1::Node>],
     present: usize,
@@ -195,7 +197,8 @@ fn guid(text: &str) -> Option<Guid> {
     text.parse().ok()
 }
 
-/// A link with at least one end at a switch, the switch first, but for those to reduction engines.
+/// A link with at least one end at a switch, the switch first; `None` for links to reduction
+/// engines.
 fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<Joined> {
     let port = |end: &Option<v1::LinkEnd>| {
         let port = end.as_ref()?.port.as_ref()?;
@@ -204,7 +207,7 @@ fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<Joined> {
             number: PortNum(u8::try_from(port.number).ok()?),
         })
     };
-    // Texts are read once: a large fabric has 135,000 links.
+    // Texts are parsed once: a large fabric has 135,000 links.
     let ports = [port(&link.a), port(&link.b)];
     let [a, b] = ports.map(|port| index.get(&port?.node).copied());
     let ends = match (a, b) {
@@ -227,8 +230,8 @@ fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<Joined> {
     Some(Joined { ends, ports, kind })
 }
 
-/// Links between the same two switches as one, by their ends, and the place among these of the links
-/// that each port is an end of.
+/// Bundles the links between the same two switches. Second, for each port, the index of the bundle
+/// to which it belongs.
 fn bundle(joined: &[Joined]) -> (Vec<Bundle>, Vec<(PortId, u32)>) {
     let between = |link: &'_ Joined| Some((link.ends.0, link.ends.1?));
     let mut links: Vec<((u32, u32), &Joined)> = joined
@@ -272,7 +275,7 @@ fn lay_out(switches: &[Keyed<Guid, v1::Node>], has_hosts: &[bool], joined: &[Joi
     layout(&shapes, &cables)
 }
 
-/// Switches by group, then by line, then from the left.
+/// The switches sorted by group, then by line, then from left to right.
 fn order(laid: &Layout) -> Vec<usize> {
     let mut order: Vec<usize> = (0..laid.places.len()).collect();
     order.sort_by(|&a, &b| {
@@ -284,7 +287,8 @@ fn order(laid: &Layout) -> Vec<usize> {
     order
 }
 
-/// Switches from `present` on are gone. `hosts`: links to hosts, and those not as they should be.
+/// Makes the columns of the switches; those from `present` on have gone. `hosts` counts links to
+/// hosts, `hosts_bad` those of them that are not in order.
 fn columns(
     switches: &[Keyed<Guid, v1::Node>],
     present: usize,
@@ -368,7 +372,7 @@ fn missing(
     ends.flatten().collect()
 }
 
-/// Two decimals: a hundredth of a cell is below a pixel.
+/// Rounds to two decimals: a hundredth of a cell is less than a pixel.
 fn rounded(length: f64) -> f64 {
     (length * 100.0).round() / 100.0
 }

@@ -90,7 +90,7 @@ fn links_between_two_switches_are_one_and_hosts_are_counted() {
 fn a_bundle_shows_its_worst_link() {
     let mut parts = parts();
     parts.links[0].state = PortState::Init.into();
-    // It is no fault to have a lower rate, as the links of an older switch have.
+    // A lower rate is no fault if, as here, a link belongs to an older switch.
     parts.links[2].speed = LinkSpeed::Edr.into();
     parts.links[3].slow = Some(v1::SlowLink::default());
     parts.links[4].damped = true;
@@ -146,7 +146,7 @@ fn a_drained_link_is_drained_active_or_not_and_an_unhealthy_one_is_avoided() {
     assert_eq!(graph.switches.hosts_bad, [0, 0, 0]);
 }
 
-/// Two leaves with a host each below two spines, of which the second and its cables are gone.
+/// Two leaves with a host each below two spines, of which the second and its cables have gone.
 fn without_a_spine() -> Parts {
     let ranked = |number, name, rank| {
         let mut switch = switch(number, name);
@@ -217,7 +217,7 @@ fn a_gone_switch_is_drawn_where_it_was_with_its_gone_cables() {
         .filter(|link| link[4] == LinkKind::Gone as u32);
     assert!(gone.clone().all(|link| link[..2].contains(&(spine as u32))));
     assert_eq!(gone.count(), 2);
-    // Its neighbours are as they should be.
+    // The neighbours of the switch are in order.
     assert_eq!(after.missing, []);
     assert_eq!(after.links_active, 4);
 }

@@ -16,7 +16,7 @@ pub(crate) struct CompletionsArguments {
 }
 
 pub(crate) fn run(arguments: &CompletionsArguments, format: Format) -> Result<(), Failure> {
-    // Generate in memory, since the generator panics on a failed write.
+    // The script is generated in memory, because the generator panics on a failed write.
     let mut script = Vec::new();
     clap_complete::generate(
         arguments.shell,

@@ -21,9 +21,10 @@ pub(crate) struct Confirmation {
     pub(crate) yes: bool,
 }
 
-/// Sends a request and waits for its answer. `send` gets whether the request accepts that ports are
-/// cut off: at first as the operator said on the command line. If the server refuses the request
-/// for ports that it names, the operator is asked, and the request is sent once more.
+/// Sends a request and waits for its answer. The argument of `send` says whether the request
+/// accepts that ports are cut off; at first it is what the command line says. If the server refuses
+/// the request and names ports that it would cut off, the operator is asked, and the request is
+/// sent once more.
 pub(super) async fn accepted<T>(
     session: &Session,
     confirmation: Confirmation,
@@ -50,8 +51,8 @@ fn cuts_off(refused: &Status) -> bool {
     })
 }
 
-/// Whether there is an operator to ask: the question goes to standard error, the answer comes from
-/// standard input.
+/// Whether there is an operator to ask: the question goes to standard error, and the answer comes
+/// from standard input.
 fn has_terminal() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
@@ -65,7 +66,7 @@ fn is_confirmed(effect: &str) -> io::Result<bool> {
     Ok(is_yes(&line))
 }
 
-/// Whether a line agrees; an empty one, and the end of the input, do not.
+/// Whether a line agrees; an empty line and the end of the input do not.
 fn is_yes(line: &str) -> bool {
     matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }

@@ -57,7 +57,7 @@ pub(crate) async fn run(
     )
 }
 
-/// The time of the reading, with a `?` where it is stale.
+/// The time of the reading, followed by `?` if it is stale.
 fn read(port: &v1::PortCounters) -> String {
     let stale = if port.stale { "?" } else { "" };
     timestamp(port.read_unix_ms) + stale
@@ -71,7 +71,7 @@ pub(super) fn rate(rate: Option<f64>) -> String {
     rate.map_or_else(|| NONE.to_owned(), |rate| format!("{rate:.0}"))
 }
 
-/// `SymbolErrorCounter=40 (12/h)`, with a `+` after a total that counts no more.
+/// The text `SymbolErrorCounter=40 (12/h)`, with a `+` after a total that is saturated.
 pub(super) fn errors(errors: &[v1::ErrorCounter]) -> String {
     let shown = errors.iter().map(|error| {
         let full = if error.full { "+" } else { "" };

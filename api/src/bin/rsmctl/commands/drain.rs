@@ -25,7 +25,7 @@ pub(crate) struct DrainArguments {
     note: String,
 }
 
-/// The operator's name in the environment.
+/// The operator's name from the environment.
 fn operator() -> String {
     let names = ["SUDO_USER", "USER", "LOGNAME"];
     let name = names.into_iter().find_map(|name| std::env::var(name).ok());

@@ -79,7 +79,7 @@ pub(crate) async fn run(arguments: EventsArguments, session: &mut Session) -> Re
     Ok(())
 }
 
-/// One event on one line.
+/// Prints one event on one line.
 pub(super) fn print(output: &mut Output, event: &v1::Event) -> Result<(), Failure> {
     if output.is_json() {
         return output.json_line(event);
@@ -183,7 +183,7 @@ fn link(link: &v1::Link) -> String {
     ) + &avoidance(link.avoidance)
 }
 
-/// `, drained`; empty where routes use the part.
+/// The remark `, drained` about a part; empty if routes use the part.
 fn avoidance(avoidance: i32) -> String {
     let label = v1::Avoidance::label(avoidance);
     label.map_or_else(String::new, |label| format!(", {label}"))

@@ -32,13 +32,13 @@ pub(crate) struct FlapsArguments {
 /// A link that went down.
 #[derive(Serialize)]
 struct Flaps {
-    /// Its ends, as in the latest event.
+    /// The ends of the link, as in the latest event.
     link: v1::Link,
-    /// How often it went down.
+    /// The number of times that it went down.
     times: u64,
     first_unix_ms: u64,
     last_unix_ms: u64,
-    /// Whether it was there at the latest event.
+    /// Whether it was up at the latest event.
     is_there: bool,
 }
 
@@ -115,7 +115,7 @@ fn ends(link: &v1::Link) -> Ends {
     })
 }
 
-/// The links that went down at least once, the most frequent ones first, then the latest ones.
+/// The links that went down at least once; the most frequent ones first, and then the latest.
 fn counted(events: Vec<v1::Event>) -> Vec<Flaps> {
     let mut found: BTreeMap<Ends, Flaps> = BTreeMap::new();
     for event in events {

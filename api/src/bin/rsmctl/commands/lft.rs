@@ -40,7 +40,7 @@ pub(crate) async fn run(arguments: LftArguments, session: &mut Session) -> Resul
     session.output.table(rows)
 }
 
-/// The whole table, put together from its pages.
+/// Fetches all pages of the table.
 async fn fetch(session: &Session, switch: &str) -> Result<v1::ForwardingTable, Failure> {
     let mut whole: Option<v1::ForwardingTable> = None;
     let mut page_token = String::new();

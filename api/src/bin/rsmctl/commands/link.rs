@@ -19,7 +19,7 @@ pub(crate) struct LinkArguments {
     port: String,
 }
 
-/// The output as JSON.
+/// The JSON output of the command.
 #[derive(Serialize)]
 struct Found {
     cable: v1::CableUse,
@@ -45,7 +45,7 @@ pub(crate) async fn run(arguments: LinkArguments, session: &mut Session) -> Resu
     }
     session.output.table(summary(&cable, &arguments.port))?;
     session.output.line("")?;
-    // Those with the most paths first; equals as the server lists them.
+    // Hosts with the most paths come first; ties stay in the server's order.
     hosts.sort_by_key(|host| std::cmp::Reverse(host.sends_to + host.receives_from));
     let mut rows = Rows::new(&["HOST", ">SENDS TO", ">RECEIVES FROM"]);
     for host in hosts {
@@ -95,7 +95,7 @@ fn summary(cable: &v1::CableUse, asked: &str) -> Rows {
     rows
 }
 
-/// The node at an end of the cable that is no switch, as `drain` takes it.
+/// The node at an end of the cable that is no switch, in the form that `drain` accepts.
 fn host_of(cable: &v1::CableUse) -> String {
     let link = cable.link.clone().unwrap_or_default();
     let mut ends = [link.a, link.b].into_iter().flatten();
@@ -104,7 +104,7 @@ fn host_of(cable: &v1::CableUse) -> String {
     key.node_guid
 }
 
-/// Whether the cable may be unplugged, and the next step where not.
+/// Whether the cable may be unplugged, and the next step if not.
 fn unplug(cable: &v1::CableUse, asked: &str) -> String {
     let lids = || count(cable.lids_over, "LID", "LIDs");
     match cable.unplug() {

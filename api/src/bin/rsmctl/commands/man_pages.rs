@@ -29,7 +29,7 @@ mod tests {
 
     use super::*;
 
-    /// The files of a command's page and those of its subcommands.
+    /// Adds the file names of a command's page and of its subcommands' pages.
     fn pages(command: &clap::Command, name: &str, pages: &mut BTreeSet<String>) {
         pages.insert(format!("{name}.1"));
         let shown = command

@@ -191,7 +191,7 @@ mod tests {
 
     use super::Arguments;
 
-    /// The commands without subcommands below `command`, by their whole names.
+    /// Collects the full names of the commands below `command` that have no subcommands.
     fn leaves(name: &str, command: &clap::Command, found: &mut Vec<String>) {
         let below = command.get_subcommands().filter(|one| !one.is_hide_set());
         let mut is_leaf = true;

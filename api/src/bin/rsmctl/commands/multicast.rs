@@ -76,7 +76,7 @@ async fn all(arguments: MulticastArguments, session: &mut Session) -> Result<(),
     )
 }
 
-/// A group with everything that belongs to it.
+/// A group with its members and switches.
 #[derive(Serialize)]
 struct Whole {
     group: v1::MulticastGroup,
@@ -90,7 +90,7 @@ async fn one(name: &str, session: &mut Session) -> Result<(), Failure> {
     };
     let answer = session.multicast().get_multicast_group(request).await?;
     let group = answer.into_inner().group.unwrap_or_default();
-    // Ask for the rest by MGID: another group may get the same multicast LID meanwhile.
+    // The rest is fetched by MGID, because another group may get the same multicast LID meanwhile.
     let whole = Whole {
         members: members(&group.mgid, session).await?,
         switches: switches(&group.mgid, session).await?,

@@ -96,7 +96,8 @@ fn list_capabilities(nodes: Vec<v1::Node>, session: &mut Session) -> Result<(), 
     )
 }
 
-/// The names, and the numbers without a name; `none` where the device says that it has none.
+/// The names of capabilities, and the numbers of those without a name; `none` if the device says
+/// that it has none.
 fn capabilities(held: Option<Box<v1::DeviceCapabilities>>) -> String {
     let Some(held) = held else {
         return "not known".to_owned();
@@ -117,8 +118,8 @@ async fn one(session: &Session, name: &str) -> Result<Vec<v1::Node>, Failure> {
     Ok(answer.into_inner().node.into_iter().collect())
 }
 
-/// Why no node passes the filters: the one with this text in its description is gone, or there is
-/// none.
+/// The reason why no node passes the filters: the node with this text in its description has gone,
+/// or never existed.
 async fn none(session: &Session, text: &str) -> Result<(), Failure> {
     let request = v1::GetNodeRequest {
         node: format!("name:{text}"),
@@ -143,7 +144,7 @@ async fn all(session: &Session, arguments: &NodesArguments) -> Result<Vec<v1::No
     .await
 }
 
-/// The first LID, and how many more there are.
+/// The first LID, and the number of further ones.
 fn lids(lids: &[u32]) -> String {
     match lids {
         [] => NONE.to_owned(),

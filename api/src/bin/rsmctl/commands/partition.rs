@@ -319,12 +319,12 @@ async fn default(arguments: DefaultArguments, session: &Session) -> Result<Repor
 /// The P_Key of the default partition.
 const DEFAULT: u16 = 0x7fff;
 
-/// The answer to a change, which the hardware holds.
+/// The answer to a change, which is in force in the hardware.
 #[derive(serde::Serialize)]
 struct Report {
     p_key: u16,
     changed: u64,
-    /// The ports that it cut off, if there are any.
+    /// The ports that the change cut off, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     cut_off: Option<v1::PartitionCutOff>,
 }

@@ -100,7 +100,8 @@ fn summary(path: &v1::Path) -> Rows {
     rows
 }
 
-/// Whether packets on the path's service level may take other hops, and on which levels they do.
+/// Whether packets on the path's service level may be routed adaptively, and on which levels they
+/// are.
 fn adaptive(path: &v1::Path) -> String {
     let levels = path.adaptive_service_levels;
     // A service level has 4 bits.
@@ -118,8 +119,8 @@ fn adaptive(path: &v1::Path) -> String {
     }
 }
 
-/// The settings by which NCCL and UCX send on a service level with adaptive routing: that of the
-/// path, else the lowest one. `None` without adaptive routing.
+/// The settings with which NCCL and UCX send on a service level with adaptive routing: the path's
+/// level if it has it, else the lowest one that does. `None` without adaptive routing.
 fn settings(path: &v1::Path) -> Option<[String; 2]> {
     let levels = path.adaptive_service_levels & 0xFFFF;
     let own = path.service_level & 0xF;
@@ -134,9 +135,9 @@ fn settings(path: &v1::Path) -> Option<[String; 2]> {
     ])
 }
 
-/// `1.1 s at most (18)`
+/// The text for a PacketLifeTime exponent, such as `1.1 s at most (18)`.
 fn life_time(exponent: u32) -> String {
-    /// The time of exponent 0.
+    /// The time for exponent 0, in nanoseconds (IBA 15.2.5.16).
     const UNIT_NS: u64 = 4096;
     let nanos = UNIT_NS
         .checked_shl(exponent)

@@ -73,7 +73,7 @@ pub(crate) async fn run(arguments: PortsArguments, session: &mut Session) -> Res
     )
 }
 
-/// The other end of the cable, or that of the cable that was there.
+/// The other end of the cable, or of a cable that has gone.
 fn peer(peer: Option<v1::Peer>, gone: Option<v1::GoneCable>) -> String {
     match (peer, gone) {
         (Some(peer), _) => port_of(&peer.description, peer.port.as_ref()),
@@ -109,11 +109,11 @@ async fn all(session: &Session, arguments: &PortsArguments) -> Result<Vec<v1::Po
     .await
 }
 
-/// The base LID, with the last one where the LMC gives the port several.
+/// The base LID, followed by the last one if the LMC gives the port several.
 fn lids(base: u32, lmc: u32) -> String {
     if base == 0 || lmc == 0 {
         return lid(base);
     }
-    // The specification ends at 7; a server that says otherwise must not make this overflow.
+    // The LMC is at most 7 by the specification; a wrong value from a server must not overflow.
     format!("{base}-{}", base + (1 << lmc.min(7)) - 1)
 }

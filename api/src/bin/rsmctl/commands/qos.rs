@@ -71,7 +71,7 @@ fn classes(classes: &[v1::QosClass]) -> Rows {
     rows
 }
 
-/// The VLs that get a turn, with their weights.
+/// The VLs with a nonzero weight, and their weights.
 fn weights(table: &str) -> String {
     let entries = table.split(',').filter(|entry| !entry.ends_with(":0"));
     let entries: Vec<&str> = entries.collect();
@@ -122,7 +122,7 @@ fn rules(rules: &[v1::QosRule]) -> Rows {
     rows
 }
 
-/// A line of a file; 0 stands for none.
+/// A line number in a file; 0 means none.
 fn line(number: u32) -> String {
     match number {
         0 => "-".to_owned(),

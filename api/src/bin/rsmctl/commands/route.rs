@@ -36,7 +36,7 @@ pub(crate) async fn run(arguments: RouteArguments, session: &mut Session) -> Res
     verdict(&route)
 }
 
-/// A table of the nodes on the way.
+/// A table of the nodes on the path.
 pub(super) fn rows(hops: &[v1::Hop]) -> Rows {
     let mut rows = Rows::new(&[">HOP", ">IN", ">OUT", "KIND", "GUID", "DESCRIPTION"]);
     for (index, hop) in hops.iter().enumerate() {

@@ -55,7 +55,7 @@ fn summary(counters: &v1::SaCounters, latencies: &v1::Latencies) -> Rows {
     rows
 }
 
-/// `mean 3.1 µs; 50 % below 2.8 µs, 99 % below 20 µs, all below 1.3 ms`
+/// The text for latencies: `mean 3.1 µs; 50 % below 2.8 µs, 99 % below 20 µs, all below 1.3 ms`.
 fn told(latencies: &v1::Latencies) -> String {
     if latencies.count == 0 {
         return NONE.to_owned();
@@ -74,7 +74,7 @@ fn told(latencies: &v1::Latencies) -> String {
     )
 }
 
-/// The bound in nanoseconds that `share` of the answers stayed below; `None` where it is in the
+/// The bound in nanoseconds below which `share` of the answers stayed; `None` if it is in the
 /// unbounded bucket.
 pub(super) fn quantile(latencies: &v1::Latencies, share: f64) -> Option<u64> {
     let wanted = (latencies.count as f64 * share).ceil() as u64;

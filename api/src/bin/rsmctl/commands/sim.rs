@@ -89,7 +89,7 @@ fn usage(text: &str) -> Failure {
 struct PortWords {
     /// The node, or its port.
     node: String,
-    /// The number beside it; 0 where the node's name has it.
+    /// The port number given beside the node; 0 if the node's name contains it.
     #[serde(skip_serializing_if = "is_zero")]
     port: u32,
 }
@@ -99,7 +99,7 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl PortWords {
-    /// Of the words NODE:PORT, or NODE and PORT.
+    /// Parses the words NODE:PORT, or NODE and PORT.
     fn of(words: &[String]) -> Result<PortWords, Failure> {
         let (node, port) = match words {
             [node, port] => (node, number(port)?),
@@ -118,7 +118,7 @@ impl PortWords {
     }
 }
 
-/// The number of a port.
+/// Parses the number of a port.
 fn number(word: &str) -> Result<u32, Failure> {
     let number = word
         .parse()
@@ -131,7 +131,7 @@ fn number(word: &str) -> Result<u32, Failure> {
     })
 }
 
-/// Two ports, each of one word or two.
+/// Parses two ports, each of one word or two.
 fn two_ports(words: &[String]) -> Result<[PortWords; 2], Failure> {
     let is_number = |word: &String| word.parse::<u32>().is_ok();
     let split = match words.len() {
@@ -168,7 +168,7 @@ fn attribute_id(text: &str) -> Result<u32, String> {
     .map_err(|_| "expected 0 to 65535, or 0x0 to 0xffff".to_owned())
 }
 
-/// The action, for scripts.
+/// The completed action, for scripts.
 #[derive(Serialize)]
 #[serde(tag = "done", rename_all = "kebab-case")]
 enum Done {
@@ -233,7 +233,7 @@ impl Done {
                     || "subnet management packets".to_owned(),
                     |id| format!("packets of attribute {id:#06x}"),
                 );
-                // Round, since 0.07 times 100 is not quite 7.
+                // The value is rounded, because 0.07 times 100 is not quite 7.
                 let percent = (rate * 1e6).round() / 1e4;
                 format!("{percent} % of {which} are lost.")
             }
@@ -331,7 +331,7 @@ async fn swap([port, other]: [PortWords; 2], session: &Session) -> Result<Done, 
     })
 }
 
-/// Makes a counter of a port move by `per_second`.
+/// Makes a counter of a port grow by `per_second`.
 async fn set_errors(
     port: PortWords,
     counter: String,
@@ -352,7 +352,7 @@ async fn set_errors(
     })
 }
 
-/// The words of `sim errors`: port, counter and rate.
+/// Parses the words of `sim errors`: port, counter and rate.
 fn errors(words: &[String]) -> Result<(PortWords, String, f64), Failure> {
     let [port @ .., counter, rate] = words else {
         return Err(usage("expected NODE:PORT, COUNTER and RATE"));

@@ -7,17 +7,17 @@ use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::text::{count, nanoseconds, port_of, rate, timestamp};
 
-/// A port where data waits for a smaller share of the time than this is not listed: a full link
-/// makes data wait at times.
+/// The share of time above which waiting data is listed: data waits at times even on a merely full
+/// link.
 const WAITING: f64 = 0.01;
 
-/// Most ports that are listed for waiting data.
+/// The maximum number of ports that are listed for waiting data.
 const MAX_WAITING: usize = 10;
 
-/// Most ports that the server ranks in an answer.
+/// The maximum number of ports that the server ranks in an answer.
 const MOST_PORTS: u32 = 1000;
 
-/// Convergences among which the slowest is found.
+/// The number of latest convergences among which the slowest is searched.
 const CONVERGENCES: u32 = 100;
 
 /// What is slow: links, ports where data waits, the stage of a convergence, the SA
@@ -27,12 +27,12 @@ const CONVERGENCES: u32 = 100;
 )]
 pub(crate) struct SlowArguments {}
 
-/// Something slow, or that nothing of its kind is.
+/// A slow item, or the statement that nothing of its kind is slow.
 #[derive(Debug, Serialize, PartialEq)]
 struct Slow {
-    /// `link`, `wait`, `stage` or `sa`.
+    /// The kind: `link`, `wait`, `stage` or `sa`.
     kind: &'static str,
-    /// Where; empty where nothing of the kind is slow.
+    /// The location; empty if nothing of the kind is slow.
     place: String,
     text: String,
 }
@@ -67,7 +67,7 @@ pub(crate) async fn run(_: SlowArguments, session: &mut Session) -> Result<(), F
         })
 }
 
-/// The links that carry less than they should, or that none of `all` does.
+/// The links that carry less than they should, or the statement that none of `all` does.
 fn slow_links(slow: &[v1::Link], all: u64) -> Vec<Slow> {
     let end = |end: &Option<v1::LinkEnd>| {
         let end = end.clone().unwrap_or_default();
@@ -95,7 +95,7 @@ fn slow_links(slow: &[v1::Link], all: u64) -> Vec<Slow> {
     }
 }
 
-/// The rates that a slow link is compared with, in words.
+/// The rates with which a slow link is compared, in words.
 fn wanted(slow: &v1::SlowLink) -> String {
     let siblings = (slow.siblings_mbps > 0).then(|| {
         let gbps = f64::from(slow.siblings_mbps) / 1000.0;
@@ -115,7 +115,7 @@ fn nothing(kind: &'static str, text: String) -> Slow {
     }
 }
 
-/// Ports where data waits longest.
+/// The ports where data waits longest.
 async fn waiting(session: &Session) -> Result<Vec<Slow>, Failure> {
     let request = v1::GetTopPortsRequest {
         order: v1::PortOrder::Wait.into(),
@@ -125,7 +125,7 @@ async fn waiting(session: &Session) -> Result<Vec<Slow>, Failure> {
     let top = session.counters().get_top_ports(request).await;
     let top = match top.map_err(Failure::from) {
         Ok(top) => top.into_inner(),
-        // Nothing has been read yet, or the operator reads no counters.
+        // No counters have been read yet, or the operator has disabled reading them.
         Err(Failure::Refused(reason)) => return Ok(vec![nothing("wait", reason)]),
         Err(failure) => return Err(failure),
     };
@@ -135,7 +135,7 @@ async fn waiting(session: &Session) -> Result<Vec<Slow>, Failure> {
         .filter_map(|port| Some((port.wait_share.filter(|&share| share >= WAITING)?, port)))
         .collect();
     let more = waiting.len().saturating_sub(MAX_WAITING);
-    // Of the ports beyond the answer nothing is known but that they wait less.
+    // Of ports beyond the answer it is only known that data waits less there.
     let at_least = if waiting.len() == MOST_PORTS as usize {
         "at least "
     } else {
@@ -208,7 +208,7 @@ fn slowest_stage(convergences: &[v1::Convergence]) -> Slow {
     }
 }
 
-/// How long answers to hosts take.
+/// The latency of answers to hosts.
 async fn slowest_answers(session: &Session) -> Result<Slow, Failure> {
     let mut client = session.sa();
     let answer = client.get_sa_counters(v1::GetSaCountersRequest {}).await?;

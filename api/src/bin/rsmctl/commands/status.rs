@@ -58,7 +58,7 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
     }
     row("Generation", status.generation.to_string());
     match &status.activity {
-        // No sweep has ended yet: to show zeros would not be true.
+        // No sweep has ended yet, so zeros would be misleading.
         Some(activity) if status.switches + status.cas + status.routers == 0 => {
             row("Nodes", format!("{} found so far", activity.nodes));
         }
@@ -84,7 +84,7 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
     rows
 }
 
-/// The state, its reason where it has one, and missing parts.
+/// The state, with its reason if it has one, and missing parts.
 fn state(status: &v1::SubnetStatus) -> String {
     let state = label::<v1::SubnetState>(status.state);
     match status.state_reason.as_str() {
@@ -93,7 +93,7 @@ fn state(status: &v1::SubnetStatus) -> String {
     }
 }
 
-/// Version, port and priority of this manager, and the time since its start.
+/// The version, port and priority of this manager, and the time since its start.
 fn this_manager(status: &v1::SubnetStatus) -> String {
     format!(
         "rsm {}, port {}, LID {}, priority {}, up for {}",
@@ -105,7 +105,7 @@ fn this_manager(status: &v1::SubnetStatus) -> String {
     )
 }
 
-/// `1 error, 2 warnings, 3 info`
+/// The text `1 error, 2 warnings, 3 info`.
 fn number_of_findings(findings: &v1::FindingCounts) -> String {
     format!(
         "{}, {}, {} info",
@@ -115,7 +115,7 @@ fn number_of_findings(findings: &v1::FindingCounts) -> String {
     )
 }
 
-/// Cause, duration and SMPs of the last convergence.
+/// The cause, the duration and the SMPs of the last convergence.
 fn last_convergence(last: &v1::Convergence) -> String {
     let smps = last.smps.unwrap_or_default();
     format!(
@@ -127,7 +127,7 @@ fn last_convergence(last: &v1::Convergence) -> String {
     )
 }
 
-/// The parts of the fabric, each by a call of `row`.
+/// Adds the counts of the fabric's parts, each by a call of `row`.
 fn counts(status: &v1::SubnetStatus, row: &mut impl FnMut(&str, String)) {
     row(
         "Nodes",
@@ -149,7 +149,7 @@ fn counts(status: &v1::SubnetStatus, row: &mut impl FnMut(&str, String)) {
     );
 }
 
-/// `, 1 switch and 36 cables missing`; empty where all parts are where they were.
+/// The text `, 1 switch and 36 cables missing`; empty if nothing is missing.
 fn missing(status: &v1::SubnetStatus) -> String {
     match status
         .missing
@@ -161,7 +161,7 @@ fn missing(status: &v1::SubnetStatus) -> String {
     }
 }
 
-/// `on 12 of 12 switches, 8 groups, SLs 0-15`
+/// The text `on 12 of 12 switches, 8 groups, SLs 0-15`.
 fn adaptive_routing(adaptive: &v1::AdaptiveRoutingStatus) -> String {
     let recovery = match adaptive.fast_recovery {
         true => ", with fast recovery",
@@ -176,7 +176,7 @@ fn adaptive_routing(adaptive: &v1::AdaptiveRoutingStatus) -> String {
     )
 }
 
-/// `2 drained, 1 isolated: leaf-03, spine-01:7`; `None` where routes avoid nothing.
+/// The text `2 drained, 1 isolated: leaf-03, spine-01:7`; `None` if routes avoid nothing.
 fn avoided(avoided: &v1::AvoidedParts) -> Option<String> {
     let counts = [
         (avoided.draining, "being drained"),
@@ -202,7 +202,7 @@ fn is_master(state: v1::SubnetState) -> bool {
     matches!(state, Converging | Up | Degraded)
 }
 
-/// `generation 3; 64 ports hold theirs, 2 do not yet`.
+/// The text `generation 3; 64 ports hold theirs, 2 do not yet`.
 fn management_keys(keys: &v1::ManagementKeys) -> String {
     let ahead = match keys.switch_generation > keys.generation {
         true => format!(", of switches {}", keys.switch_generation),
@@ -219,7 +219,7 @@ fn management_keys(keys: &v1::ManagementKeys) -> String {
     )
 }
 
-/// `epoch 7, held; up to date`, or the reason and the extent of its lag.
+/// The text `epoch 7, held; up to date`, or the reason and the extent of the store's lag.
 fn shared_store(store: &v1::SharedStore) -> String {
     let epoch = match (store.epoch, store.held) {
         (0, _) => "no epoch yet".to_owned(),
@@ -254,7 +254,7 @@ fn shared_store(store: &v1::SharedStore) -> String {
     }
 }
 
-/// The rows about other subnet managers: the master, where it is not this one, first.
+/// The rows about other subnet managers; if the master is one of them, it comes first.
 fn managers(status: &v1::SubnetStatus) -> Vec<(&'static str, String)> {
     let master = status.master.as_ref();
     let is_master =
@@ -279,7 +279,7 @@ fn managers(status: &v1::SubnetStatus) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// `host-1 (0x0002c90300100000), LID 9`.
+/// The text `host-1 (0x0002c90300100000), LID 9`.
 fn identity(description: &str, guid: &str, at: u32) -> String {
     match description {
         "" => format!("{guid}, LID {}", lid(at)),

@@ -49,7 +49,7 @@ pub(crate) async fn run(
     )
 }
 
-/// `trap 64`, `of a vendor, device 7, urgent`.
+/// The notices in words: `trap 64`, `of a vendor, device 7, urgent`.
 fn notices(subscription: &v1::Subscription) -> String {
     let generic = subscription.generic;
     let mut parts = Vec::new();
@@ -89,7 +89,7 @@ fn notices(subscription: &v1::Subscription) -> String {
     parts.join(", ")
 }
 
-/// `any port`, `fe80::2:c903:0:1234`, `LID 4`, `LIDs 4 to 9`.
+/// The sources of the notices: `any port`, `fe80::2:c903:0:1234`, `LID 4`, `LIDs 4 to 9`.
 fn from(subscription: &v1::Subscription) -> String {
     match &subscription.source_lids {
         Some(v1::LidRange { first: 0, last: 0 }) => "no port".to_owned(),

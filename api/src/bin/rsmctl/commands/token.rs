@@ -13,7 +13,7 @@ use crate::arguments::Format;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// The longest life of a token, in days.
+/// The maximum lifetime of a token, in days.
 const MAX_DAYS: i64 = 3_650;
 
 /// Makes and revokes tokens of UFM's REST interface, in a file
@@ -53,7 +53,7 @@ pub(crate) struct RevokeArguments {
     file: PathBuf,
 }
 
-/// A new token.
+/// The JSON output about a new token.
 #[derive(Serialize)]
 struct New {
     name: String,
@@ -119,7 +119,7 @@ fn revoke(arguments: &RevokeArguments) -> Result<(), Failure> {
     write(&arguments.file, &others)
 }
 
-/// 32 random bytes in hexadecimal.
+/// A token of 32 random bytes in hexadecimal.
 fn random() -> std::io::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -146,7 +146,7 @@ fn read(path: &Path, may_be_missing: bool) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Leaves a file alone that rsm would refuse.
+/// Refuses to change a file that rsm would refuse.
 fn check(path: &Path, text: &str) -> Result<(), Failure> {
     if text.len() > MAX_API_TOKENS_BYTES {
         let reason = format!("it is longer than {MAX_API_TOKENS_BYTES} bytes");
@@ -157,13 +157,14 @@ fn check(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| failed(path, error))
 }
 
-/// Replaces the file as a whole, for its owner and group as before; a new one is for its owner.
+/// Replaces the file in one step; it keeps its owner, group and mode, and a new one is private to
+/// its owner.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let next = PathBuf::from(name);
     let before = fs::metadata(path).ok();
-    // One that was left behind may have other rights.
+    // A temporary file left behind may have other permissions.
     let _ = fs::remove_file(&next);
     let mut options = OpenOptions::new();
     let written = options

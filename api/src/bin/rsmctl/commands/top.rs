@@ -11,7 +11,7 @@ use crate::table::Rows;
 use crate::text::{NONE, count, label_parser, port_of};
 use crate::time::timestamp;
 
-/// Ports of a table without `--limit`: a screenful.
+/// The number of ports in a table without `--limit`: a screenful.
 const LINES: u32 = 20;
 
 /// The busiest ports now, or those with the most errors
@@ -34,7 +34,7 @@ pub(crate) struct TopArguments {
     follow: Option<Duration>,
 }
 
-/// The time between two tables.
+/// Parses the time between two tables.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok();
     let seconds = seconds.filter(|seconds| (0.2..=3600.0).contains(seconds));
@@ -48,7 +48,7 @@ pub(crate) async fn run(arguments: TopArguments, session: &mut Session) -> Resul
         false => arguments.by.unwrap_or(v1::PortOrder::Use.into()),
     };
     let limit = session.output.limit().map_or(LINES, |limit| {
-        // The server has a limit of its own, far below.
+        // The server has a limit of its own, far below this one.
         u32::try_from(limit).unwrap_or(u32::MAX).max(1)
     });
     let question = v1::GetTopPortsRequest {
@@ -73,7 +73,7 @@ async fn follow(
 ) -> Result<(), Failure> {
     let request = v1::WatchTopPortsRequest {
         top: Some(question),
-        // At most an hour.
+        // The interval is at most an hour.
         interval_ms: every.as_millis() as u32,
     };
     let mut stream = session
@@ -138,7 +138,7 @@ fn show(session: &mut Session, top: v1::GetTopPortsResponse) -> Result<(), Failu
     session.output.line(&note)
 }
 
-/// A share as percents.
+/// A share as a percentage.
 fn share(share: Option<f64>) -> String {
     share.map_or_else(|| NONE.to_owned(), |share| format!("{:.1}%", share * 100.0))
 }

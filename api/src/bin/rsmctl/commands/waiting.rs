@@ -1,4 +1,4 @@
-//! Waiting for the subnet manager, with progress on standard error.
+//! Waits for the subnet manager, with progress on standard error.
 
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -10,14 +10,14 @@ use tonic::{Response, Status};
 use crate::session::Session;
 use crate::text::printable;
 
-/// How long an answer may take before the first line of progress.
+/// The time that an answer may take before the first line of progress.
 const SILENT_FOR: Duration = Duration::from_millis(500);
 
 /// The interval of GetActivity calls.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Waits for `answer`. Meanwhile, standard error gets a line for each change of the activity.
-/// Ctrl-C cancels the request: the connection closes with the process.
+/// Ctrl-C cancels the request, because the connection closes with the process.
 pub(super) async fn for_answer<T>(
     session: &Session,
     answer: impl Future<Output = Result<Response<T>, Status>>,
@@ -37,7 +37,7 @@ pub(super) async fn for_answer<T>(
             answer = &mut answer => return answer,
             activity = client.get_activity(request) => activity,
         };
-        // A server without GetActivity still answers the call that the caller waits for.
+        // A server without GetActivity still answers the call for which the caller waits.
         let Some(activity) = activity
             .ok()
             .and_then(|answer| answer.into_inner().activity)
@@ -46,14 +46,14 @@ pub(super) async fn for_answer<T>(
         };
         let line = line(&activity);
         if line != told {
-            // With standard error closed, the operator still waits for the answer.
+            // The operator waits for the answer even if standard error is closed.
             let _ = writeln!(io::stderr(), "{}", printable(&line));
             told = line;
         }
     }
 }
 
-/// `waiting: computing and proving routes (light sweep); then: requested`
+/// The text `waiting: computing and proving routes (light sweep); then: requested`.
 fn line(activity: &v1::Activity) -> String {
     let mut line = format!("waiting: {}", under_way(activity));
     if !activity.next.is_empty() {
@@ -62,7 +62,7 @@ fn line(activity: &v1::Activity) -> String {
     line
 }
 
-/// `writing, 40 of about 400 Sets acknowledged (10 %), 14 unanswered (start)`
+/// The text `writing, 40 of about 400 Sets acknowledged (10 %), 14 unanswered (start)`.
 pub(super) fn under_way(activity: &v1::Activity) -> String {
     let mut text = match Stage::try_from(activity.stage) {
         Ok(Stage::Sweeping) => format!(
@@ -88,7 +88,7 @@ pub(super) fn under_way(activity: &v1::Activity) -> String {
     text
 }
 
-/// Rounded down: 100 only where all is done.
+/// The percentage, rounded down: 100 only if everything is done.
 fn percent(done: u64, all: u64) -> u64 {
     (u128::from(done) * 100)
         .checked_div(all.into())

@@ -22,7 +22,8 @@ pub(crate) async fn run(arguments: WatchArguments, session: &mut Session) -> Res
     stream(session, arguments.after).await
 }
 
-/// Prints events until the server ends the stream, the reader goes away or the operator interrupts.
+/// Prints events until the server ends the stream, the reader closes the output or the operator
+/// interrupts.
 pub(super) async fn stream(
     session: &mut Session,
     after_sequence: Option<u64>,

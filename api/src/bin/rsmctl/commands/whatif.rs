@@ -8,7 +8,7 @@ use crate::session::Session;
 use crate::table::Rows;
 use crate::text::{count, port_of};
 
-/// Most names of a list in the text output; `--format json` has all.
+/// The maximum number of names of a list in the text output; `--format json` has all.
 const SHOWN: usize = 8;
 
 /// The consequence of losing a cable or a node; sends nothing to the fabric
@@ -23,7 +23,7 @@ pub(crate) struct WhatifArguments {
     losses: Vec<String>,
 }
 
-/// A request for the loss of parts of the command line.
+/// The request about the loss of parts on the command line.
 fn request(losses: Vec<String>) -> v1::ForeseeLossRequest {
     let mut request = v1::ForeseeLossRequest::default();
     for text in losses {

@@ -1,4 +1,4 @@
-//! Agents, and the destination of unsolicited datagrams.
+//! Agents of a port, and the choice of the agent that receives an unsolicited datagram.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const MAX_CLASS: u8 = 0x4F;
 /// A program's registration of an agent.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Registration {
-    /// 0 or 1.
+    /// The number of the queue pair: 0 or 1.
     pub qpn: u32,
     /// The class of unsolicited datagrams; 0 for none.
     pub class: u8,
@@ -28,13 +28,13 @@ pub struct Registration {
     pub methods: u128,
     /// The vendor, if the class has one.
     pub oui: [u8; 3],
-    /// 1 for RMPP, else 0.
+    /// The RMPP version: 1 if the layer does RMPP for the agent, else 0.
     pub rmpp_version: u8,
     /// The program does RMPP itself.
     pub user_rmpp: bool,
 }
 
-/// One kind of unsolicited datagram.
+/// The class and method of one kind of unsolicited datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Interest {
     version: u8,
@@ -43,13 +43,13 @@ struct Interest {
     method: u8,
 }
 
-/// One agent.
+/// A registered agent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Agent {
     pub(super) file: FileId,
-    /// Its number on the open device.
+    /// The number of the agent on the open device.
     pub(super) id: u32,
-    /// Whether the layer does RMPP for it.
+    /// Whether the layer does RMPP for the agent.
     pub(super) rmpp: bool,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Agents {
 }
 
 impl Agents {
-    /// No agents, after `registered` earlier ones.
+    /// A table without agents that continues the agent numbers after `registered` earlier agents.
     pub(super) fn after(registered: u32) -> Agents {
         Agents {
             registered,
@@ -73,7 +73,7 @@ impl Agents {
         }
     }
 
-    /// How many agents were ever registered, wrapping.
+    /// The number of agents that were ever registered, modulo 2^32.
     pub(super) fn registered(&self) -> u32 {
         self.registered
     }
@@ -104,7 +104,7 @@ impl Agents {
         if interests().any(|interest| self.interests.contains_key(&interest)) {
             return Err(Errno::INVAL);
         }
-        // Numbers are reused after four billion registrations, unless still in use.
+        // Numbers are reused after four billion registrations, unless an agent still has them.
         let agent = loop {
             self.registered = self.registered.wrapping_add(1).max(1);
             if !self.agents.contains_key(&self.registered) {
@@ -127,8 +127,8 @@ impl Agents {
         self.agents.get(&agent).copied()
     }
 
-    /// The destination of a datagram: the agent of its transaction for a response, else the agent
-    /// that registered for its class and method.
+    /// The agent that receives a datagram: for a response the agent that sent the request, else the
+    /// agent that registered for the class and method.
     pub(super) fn addressee(&self, mad: &MadBytes) -> Option<(AgentId, Agent)> {
         let header = MadHeader::of(mad);
         let id = if class::is_response(header) {

@@ -1,4 +1,4 @@
-//! Properties of a datagram's class and header.
+//! Properties of the class and the header of a datagram.
 
 use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::header::{Class, MadHeader, Method};
@@ -9,8 +9,8 @@ pub(super) const MAD_HEADER_LEN: usize = 24;
 /// The length of the common and the RMPP header (IBA 13.6.2), in the classes with RMPP.
 pub(super) const RMPP_HEADER_LEN: usize = 36;
 
-/// Classes that have an RMPP header: device management, the SA, boot management and
-/// vendors' second range (IBA 13.6.1).
+/// Whether datagrams of the class have an RMPP header: device management, the SA, boot management
+/// and the second range of vendor classes (IBA 13.6.1).
 pub(super) fn has_rmpp(class: Class) -> bool {
     const BOOT_MANAGEMENT: Class = Class(0x12);
     matches!(
@@ -24,14 +24,14 @@ pub(super) fn has_oui(class: Class) -> bool {
     (0x30..=0x4F).contains(&class.0)
 }
 
-/// Where the data of a segment begins: after all headers of the class.
+/// The offset in bytes at which the data of a segment begin: after all headers of the class.
 pub(super) fn data_offset(class: Class) -> usize {
     const SA: usize = 56;
     const DEVICE: usize = 64;
     const VENDOR: usize = 40;
     match class {
         Class::SUBNET_ADMINISTRATION => SA,
-        // Device management, device the SA, boot management.
+        // The classes of device management, the SA for devices, and boot management.
         Class(0x06 | 0x10 | 0x12) => DEVICE,
         _ if has_oui(class) => VENDOR,
         _ => MAD_HEADER_LEN,
@@ -43,8 +43,8 @@ pub(super) fn oui(mad: &MadBytes) -> [u8; 3] {
     [mad[37], mad[38], mad[39]]
 }
 
-/// Whether a datagram answers another one, by the rules of Linux: the R bit, TrapRepress, or
-/// baseboard management's own bit.
+/// Whether a datagram is an answer by the rules of Linux: it has the R bit, its method is
+/// TrapRepress, or it is of baseboard management with the response bit of that class.
 pub(super) fn is_response(header: &MadHeader) -> bool {
     header.method().is_response()
         || header.method() == Method::TRAP_REPRESS

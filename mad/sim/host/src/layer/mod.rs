@@ -28,14 +28,14 @@ use multi::ReceptionKey;
 use rmpp::Reception;
 use send::{Pending, SendKey};
 
-/// How many requests and multi-packet messages can be pending at one port; one more fails with
-/// ENOMEM. Linux has no bound but memory; a subnet manager that does not wait for answers has some
-/// thousands pending.
+/// The maximum number of requests and multi-packet messages that can be pending at one port; one
+/// more fails with ENOMEM. Linux is bounded by memory alone; a subnet manager that does not wait
+/// for answers has some thousands pending.
 pub const MAX_SENDS: usize = 1 << 16;
 
-/// How many multi-packet messages can be arriving at one port or have arrived in the last 10 s; the
-/// layer stops one more with RMPPStatus "resources exhausted". Linux has no bound but memory.
-/// Sixteen clients with 5,000 tables a second each come near it.
+/// The maximum number of multi-packet messages that are arriving at one port or arrived in the last
+/// 10 s; the layer stops one more with RMPPStatus "resources exhausted". Linux is bounded by memory
+/// alone. Sixteen clients with 5,000 tables a second each come near this number.
 pub const MAX_RECEPTIONS: usize = 1 << 20;
 
 /// An open device.
@@ -58,9 +58,9 @@ pub enum LayerEffect {
 /// The result of one `read`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadResult {
-    /// Header and message.
+    /// The header and the message.
     pub bytes: Vec<u8>,
-    /// The least room for `read`: header and first segment.
+    /// The minimum room that `read` must provide: for the header and the first segment.
     pub least: usize,
 }
 
@@ -99,7 +99,7 @@ pub struct MadLayer {
     serial: u64,
     receptions: BTreeMap<ReceptionKey, Reception>,
     timers: BTreeSet<(Time, Timer)>,
-    /// When each timer is due, so that it can be stopped.
+    /// The time at which each timer is due, so that the timer can be stopped.
     due: BTreeMap<Timer, Time>,
     effects: VecDeque<LayerEffect>,
 }
@@ -110,10 +110,10 @@ impl MadLayer {
         MadLayer::default()
     }
 
-    /// A layer without open devices, after one at the same port with `registered` agents: new
-    /// agents get other numbers, as a kernel never reuses one. The number is in transaction
-    /// identifiers; with a reused one, the remote end's datagrams for an old agent would reach the
-    /// new one.
+    /// A layer without open devices that follows an earlier layer of the same port with
+    /// `registered` agents. New agents get other numbers, because a kernel never uses one again:
+    /// transaction identifiers contain the number, and with a reused one the datagrams of the
+    /// remote end for an old agent would reach the new one.
     pub fn after(registered: u32) -> MadLayer {
         MadLayer {
             agents: Agents::after(registered),
@@ -121,12 +121,12 @@ impl MadLayer {
         }
     }
 
-    /// How many agents were registered, earlier layers included.
+    /// The number of agents that were registered, those of earlier layers of the port included.
     pub fn registered(&self) -> u32 {
         self.agents.registered()
     }
 
-    /// Opens the device.
+    /// Opens a device of the port.
     pub fn open(&mut self) -> FileId {
         self.opened += 1;
         let id = FileId(self.opened);
@@ -134,7 +134,7 @@ impl MadLayer {
         id
     }
 
-    /// Closes it: its agents and their pending sends are gone.
+    /// Closes a device: its agents are unregistered and their pending sends are dropped.
     pub fn close(&mut self, file: FileId) {
         let closed = self.files.remove(&file).unwrap_or_default();
         for agent in closed.agents.into_iter().flatten() {
@@ -142,7 +142,7 @@ impl MadLayer {
         }
     }
 
-    /// Whether no device is open.
+    /// Whether no device is open at the port.
     pub fn is_idle(&self) -> bool {
         self.files.is_empty()
     }
@@ -150,7 +150,7 @@ impl MadLayer {
     /// Makes `file` use the header with a P_Key index.
     ///
     /// # Errors
-    /// EINVAL once an agent was registered, EBADF if the file is not open.
+    /// EINVAL if an agent was registered on the file, EBADF if the file is not open.
     pub fn enable_pkey(&mut self, file: FileId) -> Result<(), Errno> {
         let file = self.files.get_mut(&file).ok_or(Errno::BADF)?;
         if file.used {
@@ -160,8 +160,8 @@ impl MadLayer {
         Ok(())
     }
 
-    /// Registers an agent; returns its number on `file`. With `current` the header is the one with
-    /// a P_Key index if this is the first agent.
+    /// Registers an agent; returns its number on `file`. If `current` is set and this is the first
+    /// agent, the device uses the header with a P_Key index.
     ///
     /// # Errors
     /// EINVAL if the registration is invalid, or another agent of the port has one of the methods;
@@ -214,7 +214,7 @@ impl MadLayer {
         }
     }
 
-    /// The next output.
+    /// The next output; `None` if there is none.
     pub fn poll_effect(&mut self) -> Option<LayerEffect> {
         self.effects.pop_front()
     }

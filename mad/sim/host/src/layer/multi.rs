@@ -1,4 +1,4 @@
-//! RMPP messages in both directions (IBA 13.6).
+//! RMPP messages that the port sends and receives (IBA 13.6).
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::{MAX_RECEPTIONS, MadLayer, Timer};
 /// The longest time for a message to arrive.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(40);
 
-/// How long a received message is kept, to acknowledge its segments again.
+/// The time for which a received message is kept, so that its segments can be acknowledged again.
 const REMEMBER_FOR: Duration = Duration::from_secs(10);
 
 /// The key of an arriving message: agent, sender and transaction.
@@ -48,12 +48,12 @@ impl ReceptionKey {
         }
     }
 
-    /// Every message to an agent.
+    /// The keys of every message to an agent.
     pub(super) fn all_of(agent: AgentId) -> RangeInclusive<ReceptionKey> {
         ReceptionKey::least(agent, 0)..=ReceptionKey::most(agent, u64::MAX)
     }
 
-    /// Every message to an agent in a transaction.
+    /// The keys of every message to an agent in a transaction.
     fn all_in(agent: AgentId, tid: u64) -> RangeInclusive<ReceptionKey> {
         ReceptionKey::least(agent, tid)..=ReceptionKey::most(agent, tid)
     }
@@ -218,7 +218,8 @@ impl MadLayer {
         }
     }
 
-    /// Acknowledges the last acknowledgement: the answer may come, its first segment alone.
+    /// Acknowledges the last acknowledgement of a request (IBA 13.6.4), so that the answer may be
+    /// sent; at first only one segment of it.
     fn turn_around(&mut self, datagram: &Datagram) {
         let mut ack = turned(&datagram.mad);
         RmppHeader {
@@ -249,7 +250,7 @@ impl MadLayer {
         }
     }
 
-    /// The other end broke the protocol: the transaction ends at both ends.
+    /// Ends a transaction at both ends because the other end violated the protocol.
     fn break_off(&mut self, agent: AgentId, datagram: &Datagram, status: u8) {
         self.abandon(agent, datagram);
         self.end(&datagram.mad, datagram.remote, Kind::ABORT, status);
@@ -285,8 +286,8 @@ impl MadLayer {
         }
     }
 
-    /// How many segments of a message the layer may send at first: one, unless it answers a
-    /// segmented message whose sender opened a wider window.
+    /// The number of segments of a message that the layer may send at first: 1, unless the message
+    /// answers a segmented request whose sender opened a wider window.
     pub(super) fn answer_window(&self, agent: AgentId, first: &MadBytes, to: Lid) -> u32 {
         let header = MadHeader::of(first);
         if !header.method().is_response() {

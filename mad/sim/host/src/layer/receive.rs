@@ -1,4 +1,4 @@
-//! Datagrams that arrive at the port.
+//! The handling of datagrams that arrive at the port.
 
 use rsm_mad::Time;
 use rsm_mad::transport::{Datagram, RemoteAddress};
@@ -13,8 +13,8 @@ use super::{MadLayer, class};
 use crate::abi::UserMadHeader;
 
 impl MadLayer {
-    /// Handles an arriving datagram: it goes to an agent, is refused if it is a request, or is
-    /// lost.
+    /// Handles an arriving datagram: delivers it to an agent, refuses it if it is a request without
+    /// an agent, or drops it.
     pub fn receive(&mut self, datagram: &Datagram, now: Time) {
         let Datagram { mad, remote } = datagram;
         let header = MadHeader::of(mad);
@@ -39,7 +39,8 @@ impl MadLayer {
         self.complete(id, agent, datagram, mad);
     }
 
-    /// A whole message arrived: a response completes its waiting request, and is lost without one.
+    /// Handles a message that has arrived completely: a response completes its waiting request; a
+    /// response without a waiting request is dropped.
     fn complete(&mut self, id: AgentId, agent: Agent, datagram: &Datagram, message: &[u8]) {
         if class::is_response(MadHeader::of(&datagram.mad)) {
             let Some(key) = self.answered(id, datagram) else {
@@ -79,7 +80,8 @@ impl MadLayer {
             .map(|(key, _)| *key)
     }
 
-    /// Answers a Get or a Set without an agent with an error status; other datagrams are lost.
+    /// Answers a Get or a Set for which there is no agent with an error status; drops other
+    /// datagrams.
     fn refuse(&mut self, mad: &MadBytes, remote: RemoteAddress) {
         let method = MadHeader::of(mad).method();
         if !matches!(method, Method::GET | Method::SET) {

@@ -1,4 +1,4 @@
-//! Sends of programs, their retries and time-outs.
+//! Datagrams and messages that programs send, with their retries and time-outs.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::protocol::MAX_MESSAGE;
 /// The longest time to wait for an acknowledgement.
 const ACKNOWLEDGE_WITHIN: Duration = Duration::from_secs(2);
 
-/// The key of a pending send: agent, transaction, and order.
+/// The key of a pending send: the agent, the transaction, and the order of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SendKey {
     pub(super) agent: AgentId,
@@ -30,20 +30,20 @@ pub(super) struct SendKey {
 }
 
 impl SendKey {
-    /// Every send of an agent.
+    /// The keys of every send of an agent.
     pub(super) fn all_of(agent: AgentId) -> RangeInclusive<SendKey> {
         let key = |tid, serial| SendKey { agent, tid, serial };
         key(0, 0)..=key(u64::MAX, u64::MAX)
     }
 
-    /// Every send of an agent in a transaction.
+    /// The keys of every send of an agent in a transaction.
     pub(super) fn all_in(agent: AgentId, tid: u64) -> RangeInclusive<SendKey> {
         let key = |serial| SendKey { agent, tid, serial };
         key(0)..=key(u64::MAX)
     }
 }
 
-/// A pending send.
+/// A send that is not finished.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) file: FileId,
@@ -51,7 +51,7 @@ pub(super) struct Pending {
     header: UserMadHeader,
     pub(super) remote: RemoteAddress,
     pub(super) kind: Sending,
-    /// How long to wait for a response; zero if none is expected.
+    /// The time to wait for a response; zero if no response is expected.
     pub(super) timeout: Duration,
     pub(super) retries_left: u32,
 }
@@ -59,12 +59,12 @@ pub(super) struct Pending {
 /// The form of a send.
 #[derive(Debug)]
 pub(super) enum Sending {
-    /// In one datagram.
+    /// A message in one datagram.
     Single(MadBytes),
-    /// In segments.
+    /// A message in segments.
     Multi {
         sender: Sender,
-        /// The common header.
+        /// The common header of the datagram.
         head: [u8; MAD_HEADER_LEN],
         /// The timer runs until the next burst, not for an acknowledgement.
         pausing: bool,
@@ -72,7 +72,7 @@ pub(super) enum Sending {
 }
 
 impl Sending {
-    /// The common header.
+    /// The common header of the message.
     fn head(&self) -> [u8; MAD_HEADER_LEN] {
         match self {
             Sending::Single(mad) => {
@@ -90,7 +90,7 @@ impl Pending {
         Class(self.kind.head()[1])
     }
 
-    /// Whether this is a response.
+    /// Whether the message is a response.
     pub(super) fn is_response(&self) -> bool {
         class::is_response(&header_of(&self.kind.head()))
     }
@@ -100,7 +100,7 @@ impl Pending {
         self.header.retries
     }
 
-    /// How long to wait for an acknowledgement.
+    /// The time to wait for an acknowledgement.
     pub(super) fn acknowledge_within(&self) -> Duration {
         if self.timeout.is_zero() {
             ACKNOWLEDGE_WITHIN
@@ -250,7 +250,7 @@ impl MadLayer {
         self.start_timer(Timer::Send(key), due);
     }
 
-    /// The timer of a send has fired: send it again, or return it to the program.
+    /// Handles the timer of a send: sends the message again, or returns it to the program.
     pub(super) fn send_is_due(&mut self, key: SendKey, now: Time) {
         let Some(pending) = self.sends.get_mut(&key) else {
             return;
@@ -258,7 +258,7 @@ impl MadLayer {
         if let Sending::Multi { pausing: true, .. } = pending.kind {
             return self.send_more(key, now);
         }
-        // If all segments arrived, the answer is missing.
+        // When all segments have arrived, only the answer is missing.
         let is_over = match &pending.kind {
             Sending::Multi { sender, .. } => sender.is_acknowledged(),
             Sending::Single(_) => false,
@@ -285,7 +285,8 @@ impl MadLayer {
     }
 
     /// Returns a datagram that [`write`](MadLayer::write) refused, with the error, to a program
-    /// that did not wait for the result of the write. One too short for an identity is dropped.
+    /// that did not wait for the result of the write. A datagram that is too short to have a
+    /// transaction identifier is dropped.
     pub fn refuse_write(&mut self, file: FileId, bytes: &[u8], error: Errno) {
         let Some(header_len) = self.files.get(&file).map(super::File::header_len) else {
             return;
@@ -305,8 +306,8 @@ impl MadLayer {
         self.sends.remove(&key)
     }
 
-    /// Returns a datagram to the program: the header, with the error, and the common header of the
-    /// datagram.
+    /// Returns a datagram to the program: the user header with the error, and the common header of
+    /// the datagram.
     fn give_back(
         &mut self,
         file: FileId,
@@ -323,7 +324,8 @@ impl MadLayer {
             .push_back(LayerEffect::Send(Datagram { mad, remote }));
     }
 
-    /// Whether the file has the same transaction pending: a request, or a response to the same end.
+    /// Whether the open device has a message in the same transaction pending: a request, or a
+    /// response to the same destination.
     fn is_under_way(&self, agent: AgentId, kind: &Agent, new: &Pending, first: &MadBytes) -> bool {
         let class = new.class();
         // A program that does RMPP itself sends many datagrams in a transaction.

@@ -1,4 +1,4 @@
-//! Calls of programs on open devices: `write` and `ioctl`.
+//! The handling of the calls of programs on open devices: `write` and `ioctl`.
 
 use std::os::fd::BorrowedFd;
 
@@ -127,7 +127,8 @@ fn control(
     }
 }
 
-/// Two native words of 64 bits, the first with the lower methods.
+/// The method mask as a number; `bytes` are two 64-bit words of the byte order of the machine, the
+/// first with the lower methods.
 fn mask(bytes: [u8; 16]) -> u128 {
     let word = |from: usize| {
         let mut word = [0; 8];

@@ -1,4 +1,4 @@
-//! One connection: an open device, or a request for sysfs.
+//! A connection of the server: an open device, or a request for sysfs.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,27 +12,27 @@ use super::port::NodePort;
 use crate::layer::{FileId, ReadResult};
 use crate::protocol::{Answer, MAX_INLINE, Parcel, SHORT};
 
-/// How many messages can wait for `read` on an open device, as on Linux (MAX_UMAD_RECV_LIST_SIZE).
-/// More are lost.
+/// The maximum number of messages that wait for `read` on an open device, as on Linux
+/// (MAX_UMAD_RECV_LIST_SIZE). Further messages are dropped.
 const MAX_UNREAD: usize = 200_000;
 
-/// How many bytes can wait to be read, 512 MiB: twice the longest message.
+/// The maximum number of bytes that wait to be read, 512 MiB: twice the longest message.
 const MAX_UNREAD_BYTES: usize = 512 * 1024 * 1024;
 
 /// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// No Hello yet.
+    /// No Hello has arrived yet.
     Unknown,
     /// An open device for datagrams.
     Umad(NodePort, FileId),
     /// An open device that sets IsSM.
     IsSm(NodePort),
-    /// It waits until another connection closes IsSM.
+    /// The connection waits until another connection closes IsSM.
     WaitsForIsSm(NodePort),
 }
 
-/// One connection.
+/// A connection to a process.
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: OwnedFd,
@@ -42,9 +42,9 @@ pub(super) struct Connection {
     unread_bytes: usize,
     /// The next message is announced.
     announced: bool,
-    /// Messages lost for lack of room.
+    /// The number of messages lost for lack of room.
     pub(super) lost: u64,
-    /// Whether the loop waits for room in the socket.
+    /// Whether the event loop waits until the socket has room.
     pub(super) waits_for_room: bool,
 }
 
@@ -63,7 +63,7 @@ impl Connection {
 
     /// Answers the Hello of a connection.
     pub(super) fn answer(&self, errno: u32, body: &[u8]) -> io::Result<()> {
-        // The socket is empty.
+        // The socket has no packet.
         packet::send(self.as_fd(), &[Answer { errno }.as_bytes(), body], None).map(drop)
     }
 
@@ -82,7 +82,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Fills the socket after it has room again.
+    /// Sends waiting messages after the socket has room again.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         while let Some(next) = self.unread.pop_front() {
             if !self.send(&next)? {
@@ -94,7 +94,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a message, after its announcement if it is long. Returns whether there was room.
+    /// Sends a message, after its announcement if it is long. Returns whether the socket had room.
     fn send(&mut self, delivery: &ReadResult) -> io::Result<bool> {
         if delivery.bytes.len() > SHORT && !self.announced {
             let announcement = Parcel::ANNOUNCEMENT;
@@ -108,7 +108,7 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Whether the other end is closed; packets may still be unread.
+    /// Whether the other end has closed the connection; packets may still be unread.
     pub(super) fn is_over(&self) -> bool {
         let mut ends = [PollFd::new(&self.socket, PollFlags::empty())];
         let at_once = Timespec::default();
@@ -126,7 +126,7 @@ impl Connection {
 
 fn send(socket: BorrowedFd<'_>, delivery: &ReadResult) -> io::Result<bool> {
     let ReadResult { bytes, least } = delivery;
-    // Messages are bounded far below 4 GiB.
+    // The length of messages is limited to far less than 4 GiB.
     let parcel = Parcel {
         total: bytes.len() as u32,
         least: *least as u32,

@@ -1,4 +1,4 @@
-//! The devices and the node of a process.
+//! The devices and the node that a process sees.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -14,7 +14,7 @@ use crate::protocol::{ALL_PORTS, Hello, MAX_NAME, VERSION};
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) errno: Errno,
-    /// For the operator; the shim prints it.
+    /// The reason for the operator; the shim prints it.
     pub(super) reason: String,
 }
 
@@ -32,7 +32,8 @@ impl Refusal {
     }
 }
 
-/// A process's view of the fabric: a node, and the ports whose devices it has, `umad0` first.
+/// The part of the fabric that a process sees: a node, and the ports whose devices it has, that of
+/// `umad0` first.
 #[derive(Debug)]
 pub(super) struct DeviceView {
     pub(super) node: Guid,
@@ -115,7 +116,7 @@ impl DeviceView {
         }
     }
 
-    /// The name of its sysfs directory.
+    /// The name of the sysfs directory of the device.
     pub(super) fn directory(&self) -> String {
         let mut name = format!("{:016x}", self.node.0);
         for port in &self.ports {

@@ -22,17 +22,19 @@ use super::tree::Tree;
 use crate::layer::LayerEffect;
 use crate::protocol::MAX_PACKET;
 
-/// The most connections: as many open devices as a large test has. The server closes one more at
-/// once.
+/// The maximum number of connections: as many open devices as a large test has. The server closes a
+/// further connection immediately.
 const MAX_CONNECTIONS: usize = 4096;
 
-/// How many packets the loop takes from one connection before the next one.
+/// The maximum number of packets that the loop reads from one connection before it reads from the
+/// next one.
 const PACKETS_AT_ONCE: usize = 64;
 
-/// How many events the loop takes at once.
+/// The maximum number of events that the loop handles in one turn.
 const EVENTS_AT_ONCE: usize = 64;
 
-/// How many datagrams from the simulation the loop handles before the connections.
+/// The maximum number of datagrams from the simulation that the loop handles before it handles the
+/// connections.
 const ARRIVALS_AT_ONCE: usize = 1024;
 
 const LISTENER: u64 = u64::MAX;
@@ -50,12 +52,12 @@ pub(super) struct EventLoop {
     pub(super) connections: BTreeMap<u64, Connection>,
     accepted: u64,
     pub(super) ports: BTreeMap<NodePort, ServedPort>,
-    /// How many agents were registered at ports with no open device now: at most a number for each
-    /// port of the fabric.
+    /// The number of agents that were registered, for each port that has no open device now: at
+    /// most one entry for each port of the fabric.
     pub(super) registered: BTreeMap<NodePort, u32>,
     pub(super) trees: BTreeMap<String, Tree>,
     pub(super) arrivals: Arrivals,
-    /// Ports with outputs to handle.
+    /// The ports whose outputs have to be handled.
     pub(super) touched: BTreeSet<NodePort>,
     started: Instant,
     buffer: Vec<u8>,
@@ -147,7 +149,7 @@ impl EventLoop {
             Err(error) => return Err(io::Error::from(error).into()),
         }
         for event in &events {
-            // The structure is packed.
+            // The structure is packed, so its fields are copied rather than borrowed.
             let (token, flags) = (event.data.u64(), event.flags);
             match token {
                 LISTENER => self.accept()?,
@@ -172,7 +174,8 @@ impl EventLoop {
             let socket = match rustix::net::accept_with(&self.listener, flags) {
                 Ok(socket) => socket,
                 Err(Errno::AGAIN) => return Ok(()),
-                // The client is gone, or there are no descriptors now; the next turn tries again.
+                // The client has closed the connection, or no file descriptors are left; the next
+                // turn of the loop tries again.
                 Err(error) => {
                     tracing::debug!(%error, "a connection was not accepted");
                     return Ok(());
@@ -211,7 +214,7 @@ impl EventLoop {
 
     /// Handles the packets of a connection.
     fn read_from(&mut self, id: u64) {
-        // `bury` may call this again, which needs another buffer.
+        // `bury` may call this function again, which needs another buffer.
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(MAX_PACKET, 0);
         for _ in 0..PACKETS_AT_ONCE {
@@ -226,7 +229,7 @@ impl EventLoop {
                         self.close(id);
                     }
                 }
-                // The end.
+                // An empty packet is the end of the connection.
                 Ok(Some(_)) | Err(_) => self.close(id),
             }
         }
@@ -241,16 +244,16 @@ impl EventLoop {
         match connection.purpose {
             Purpose::Unknown => self.hello(id, packet),
             Purpose::Umad(port, file) => self.call(port, file, packet, carried),
-            // Such packets are invalid: close the connection.
+            // A packet on such a connection is invalid: close the connection.
             Purpose::IsSm(_) | Purpose::WaitsForIsSm(_) => false,
         }
     }
 
-    /// Closes the devices that programs have closed at a port. For a program the device is closed
-    /// when `close` returns, so the server must close it before its next request, on another
-    /// connection.
+    /// Closes the devices that programs have closed at a port. A program takes a device as closed
+    /// when `close` returns, so the server must close it before it handles the next request of the
+    /// program, which comes on another connection.
     pub(super) fn bury(&mut self, key: NodePort) {
-        // Reading from a connection that is over may lead here again.
+        // Reading from a closed connection may call this function again.
         if std::mem::replace(&mut self.burying, true) {
             return;
         }
@@ -259,7 +262,7 @@ impl EventLoop {
         let open: Vec<u64> = port.map(open).unwrap_or_default();
         for id in open {
             while self.connections.get(&id).is_some_and(Connection::is_over) {
-                // Packets sent before the end are still there, and then the end.
+                // The packets that were sent before the end of the connection can still be read.
                 self.read_from(id);
             }
         }
@@ -277,7 +280,7 @@ impl EventLoop {
                 self.touched.insert(key);
             }
         }
-        // There may be more.
+        // More packets may be waiting.
         self.wake.wake();
     }
 
@@ -317,7 +320,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Watches for room in the socket exactly while a message needs it.
+    /// Watches the socket for room exactly while a message waits for it.
     fn watch_room(&mut self, id: u64) -> io::Result<()> {
         let Some(connection) = self.connections.get_mut(&id) else {
             return Ok(());
@@ -332,7 +335,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Ends a connection, and closes its device.
+    /// Ends a connection and closes its device.
     fn close(&mut self, id: u64) {
         let Some(connection) = self.connections.remove(&id) else {
             return;
@@ -372,7 +375,7 @@ impl EventLoop {
                 key
             }
         };
-        // Send the layer's remaining datagrams first.
+        // The remaining datagrams of the layer are sent first.
         let idle = self.ports.get(&key).is_some_and(ServedPort::is_idle);
         if idle && let Err(error) = self.settle() {
             tracing::debug!(%error, "nothing more can be sent");

@@ -36,24 +36,24 @@ pub struct HostServerOptions {
 /// A fabric could not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// Another server answers at this path.
+    /// Another server answers at the path of the socket.
     #[error("{path} is served already")]
     Taken {
-        /// The path.
+        /// The path of the socket.
         path: PathBuf,
     },
     /// The socket could not be made.
     #[error("cannot listen at {path}")]
     Listen {
-        /// The path.
+        /// The path of the socket.
         path: PathBuf,
         /// The operating system's error.
         source: io::Error,
     },
-    /// The directory that stands in for sysfs could not be made.
+    /// The directory that replaces sysfs could not be created.
     #[error("cannot make the directory {path}")]
     Directory {
-        /// The path.
+        /// The path of the directory.
         path: PathBuf,
         /// The operating system's error.
         source: io::Error,
@@ -75,7 +75,7 @@ pub struct HostServer {
 /// Serves the fabric behind `sim`.
 ///
 /// # Errors
-/// [`ServerError`].
+/// A [`ServerError`] if the socket, the directory or the thread cannot be created.
 pub fn serve(sim: SimHandle, options: &HostServerOptions) -> Result<HostServer, ServerError> {
     let socket = &options.socket;
     let listen = |source: io::Error| ServerError::Listen {
@@ -90,10 +90,10 @@ pub fn serve(sim: SimHandle, options: &HostServerOptions) -> Result<HostServer, 
                 path: socket.clone(),
             });
         }
-        // A killed server left it behind.
+        // The socket file is left over from a server that was killed.
         std::fs::remove_file(socket).map_err(listen)?;
     }
-    // Programs read it from directories of their own.
+    // Programs read sysfs from directories of their own.
     let directory = directory_beside(&std::path::absolute(socket).map_err(listen)?);
     std::fs::create_dir_all(&directory).map_err(|source| ServerError::Directory {
         path: directory.clone(),
@@ -121,7 +121,7 @@ pub fn serve(sim: SimHandle, options: &HostServerOptions) -> Result<HostServer, 
     })
 }
 
-/// A path that no other server has: the path of the socket with the number of this process.
+/// A path that no other server uses: the path of the socket with the number of this process.
 fn directory_beside(socket: &Path) -> PathBuf {
     let mut path = socket.as_os_str().to_owned();
     path.push(format!(".{}", std::process::id()));
@@ -134,7 +134,7 @@ impl HostServer {
         &self.socket
     }
 
-    /// Whether it is still running: not after the simulation or the thread has failed.
+    /// Whether the server is still running: it stops when the simulation or its thread has failed.
     pub fn is_running(&self) -> bool {
         self.thread
             .as_ref()

@@ -24,7 +24,7 @@ impl EventLoop {
         };
         let (answered, stays) = match opened {
             Ok(Some(body)) => (connection.answer(0, &body), hello.what != ASK_TREE),
-            // The answer comes later.
+            // The answer is sent later.
             Ok(None) => (Ok(()), true),
             Err(refusal) => {
                 let errno = refusal.errno.raw_os_error() as u32;
@@ -34,7 +34,8 @@ impl EventLoop {
         answered.is_ok() && stays
     }
 
-    /// Handles the Hello of a connection; returns the body of the answer, `None` if it comes later.
+    /// Handles the Hello of a connection. Returns the body of the answer, or `None` if the answer
+    /// is sent later.
     fn open(
         &mut self,
         id: u64,
@@ -57,7 +58,7 @@ impl EventLoop {
         }
     }
 
-    /// Updates a node's sysfs; returns its path.
+    /// Updates the sysfs directory of a node. Returns its path.
     fn tree(&mut self, device_view: &DeviceView) -> Result<Vec<u8>, Refusal> {
         let facts = device_view.facts(&self.sim)?;
         let name = device_view.directory();

@@ -1,4 +1,4 @@
-//! Packets of Unix sockets, and the wake-up of the waiting thread.
+//! Packets of Unix sockets, and the event that wakes the waiting thread.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -13,7 +13,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-/// How many connections can wait for accept; further ones wait in `connect`.
+/// The maximum number of connections that wait for `accept`; further ones wait in `connect`.
 const BACKLOG: i32 = 128;
 
 /// A socket of the type of both ends.
@@ -33,8 +33,8 @@ pub(super) fn listen(address: &SocketAddrUnix) -> io::Result<OwnedFd> {
     Ok(listener)
 }
 
-/// Receives one packet into `buffer`, with the descriptor that it carries. `None` if there is none
-/// now; an empty packet is the end.
+/// Receives one packet into `buffer`, with the descriptor that it carries. An empty packet is the
+/// end of the connection; `None` means that no packet is there now.
 pub(super) fn receive<'a>(
     from: BorrowedFd<'_>,
     buffer: &'a mut [u8],
@@ -114,7 +114,7 @@ pub(super) fn read_file(file: BorrowedFd<'_>, len: usize) -> io::Result<Vec<u8>>
 #[derive(Debug)]
 pub(super) struct Wake {
     event: OwnedFd,
-    /// The thread was woken and has not looked yet.
+    /// Whether the thread was woken and has not yet checked its queues.
     woken: AtomicBool,
     stopping: AtomicBool,
 }
@@ -146,12 +146,13 @@ impl Wake {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Clears the wake-up, before the thread checks its queues.
+    /// Clears the wake-up; the thread calls this before it checks its queues.
     pub(super) fn look(&self) {
         // An empty counter is fine too.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
-        // Not a mere store: the checks after it could go first, miss what another thread queues in
-        // between, and that thread, which still reads true, would not set the event.
+        // A mere store would not do: the processor could perform the checks after it first and miss
+        // what another thread queues in between, and that thread, which still reads true, would not
+        // set the event.
         self.woken.swap(false, Ordering::AcqRel);
     }
 }

@@ -1,4 +1,4 @@
-//! A port that programs have open.
+//! A port of the fabric that programs have open.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::layer::{FileId, MadLayer};
 /// The node and the number of a port.
 pub(super) type NodePort = (Guid, PortNum);
 
-/// How many datagrams from the simulation can wait for the loop: 2^16, as many as can wait to leave
-/// it. More are lost, as with a full receive queue.
+/// The maximum number of datagrams from the simulation that wait for the loop: 2^16, as many as can
+/// wait to leave it. Further datagrams are dropped, as with a full receive queue.
 const MAX_ARRIVED: usize = 1 << 16;
 
 /// A port that programs have open.
@@ -28,18 +28,18 @@ pub(super) struct ServedPort {
     pub(super) files: BTreeMap<FileId, u64>,
     /// The connection that set IsSM.
     pub(super) is_sm: Option<u64>,
-    /// Connections that wait for IsSM.
+    /// The connections that wait for IsSM.
     pub(super) want_is_sm: VecDeque<u64>,
 }
 
 impl ServedPort {
-    /// Whether no program has a device of it open.
+    /// Whether no program has a device of the port open.
     pub(super) fn is_idle(&self) -> bool {
         self.layer.is_idle() && self.is_sm.is_none() && self.want_is_sm.is_empty()
     }
 }
 
-/// Datagrams that arrived at all ports.
+/// The datagrams that arrived at all ports.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     sender: SyncSender<(NodePort, Datagram)>,
@@ -57,12 +57,13 @@ impl Arrivals {
         }
     }
 
-    /// How many datagrams were lost for lack of room.
+    /// The number of datagrams that were dropped for lack of room.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Attaches to a port of the fabric. Its datagrams are queued here, and wake the loop.
+    /// Attaches to a port of the fabric. The datagrams that arrive there are queued here, and each
+    /// wakes the loop.
     pub(super) fn attach(
         &self,
         sim: &SimHandle,
@@ -75,7 +76,8 @@ impl Arrivals {
             Arc::clone(wake),
         );
         let sink = Box::new(move |inbound| {
-            // The layer has time-outs of its own, and the port's events show in its sysfs.
+            // Only datagrams are of interest: the layer has its own time-outs, and events of the
+            // port appear in sysfs.
             let Inbound::Mad(datagram) = inbound else {
                 return;
             };

@@ -1,4 +1,4 @@
-//! The stand-in for a node's part of sysfs: a directory that mirrors `/sys/class`.
+//! The directory that replaces a node's part of sysfs; it has the structure of `/sys/class`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -121,11 +121,12 @@ impl PortFacts {
     }
 }
 
-/// 64 bits in the format of sysfs: four groups of four digits.
+/// The number in the format of sysfs: four groups of four hexadecimal digits with colons between
+/// them.
 fn colons(bits: u64) -> String {
     let mut text = String::new();
     for shift in [48, 32, 16, 0] {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(
             text,
             "{}{:04x}",
@@ -161,7 +162,8 @@ fn physical_state(state: PortPhysicalState) -> String {
     format!("{}: {name}", state.code())
 }
 
-/// The rate in tenths of Gb/s and lane as Linux counts it, width and speed.
+/// The rate of a link as text, with its width and speed. As in Linux, the rate of one lane is
+/// counted in tenths of Gb/s.
 fn rate(info: &PortInfo) -> String {
     let Some(rate) = info.link_rate() else {
         // A port without a link, and port 0 of a switch, which has none.
@@ -183,7 +185,7 @@ fn rate(info: &PortInfo) -> String {
     format!("{}{half} Gb/sec ({}X{name})", tenths / 10, rate.lanes)
 }
 
-/// The directory of a node, and its content.
+/// The directory of a node, and the content of its files.
 #[derive(Debug)]
 pub(super) struct Tree {
     root: PathBuf,
@@ -199,7 +201,7 @@ impl Tree {
         }
     }
 
-    /// Its path.
+    /// The path of the directory.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }

@@ -1,4 +1,4 @@
-//! Registration, and the agents that receive a datagram.
+//! Tests of registration, and of the choice of the agent that receives a datagram.
 
 use std::time::Duration;
 
@@ -20,7 +20,8 @@ fn a_method_of_a_class_has_one_agent() {
     let refused = Err(Errno::INVAL);
     assert_eq!(layer.register(one, &sa(SERVES), false), Ok(0));
     assert_eq!(layer.register(other, &sa(1 << GET), false), refused);
-    // Another version, other methods, and no methods are no conflict.
+    // A registration for another class version, for other methods or for no methods does not
+    // conflict.
     let older = Registration {
         version: 1,
         ..sa(SERVES)
@@ -28,7 +29,7 @@ fn a_method_of_a_class_has_one_agent() {
     assert_eq!(layer.register(other, &older, false), Ok(0));
     assert_eq!(layer.register(other, &sa(1 << 2), false), Ok(1));
     assert_eq!(layer.register(other, &sa(0), false), Ok(2));
-    // Methods are free after the agent is unregistered or its file closed.
+    // Methods are free after the agent is unregistered or its device is closed.
     layer.unregister(one, 0).unwrap();
     assert_eq!(layer.unregister(one, 0), Err(Errno::INVAL));
     assert_eq!(layer.register(other, &sa(1 << GET), false), Ok(3));
@@ -113,7 +114,7 @@ fn the_header_is_chosen_before_the_first_agent() {
     layer.register(old, &sa(0), false).unwrap();
     assert_eq!(layer.enable_pkey(old), Err(Errno::INVAL));
     layer.register(new, &sa(0), true).unwrap();
-    // 36 bytes of message are the minimum.
+    // The minimum length of a message is 36 bytes.
     for (file, len) in [(old, OLD_HEADER_LEN), (new, HEADER_LEN)] {
         assert_eq!(
             layer.write(file, &vec![0; len + 35], rsm_mad::Time::ZERO),
@@ -279,8 +280,8 @@ fn closing_a_file_drops_its_pending_sends() {
     assert_eq!(world.hosts[0].next_deadline(), None);
 }
 
-/// Another program uses a port later: the pending sends of the port's last program must not affect
-/// the new one's.
+/// If another program uses a port later, the pending sends of the last program of the port must not
+/// affect those of the new one.
 #[test]
 fn a_new_layer_reuses_no_agent_number() {
     let mut layer = MadLayer::new();

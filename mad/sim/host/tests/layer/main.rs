@@ -1,4 +1,4 @@
-//! The MAD layer of a port, in virtual time.
+//! Tests of the MAD layer of a port, in virtual time.
 
 mod agents;
 mod segments;

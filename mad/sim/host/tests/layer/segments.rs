@@ -1,4 +1,5 @@
-//! RMPP messages arrive whole over a faulty wire, and end in time if the wire is too faulty.
+//! Tests that RMPP messages arrive completely over a wire with faults, and fail in time if the
+//! faults are too many.
 
 use std::time::Duration;
 
@@ -36,7 +37,8 @@ fn is_data(datagram: &Datagram) -> bool {
     datagram.mad[25] == 1
 }
 
-/// Lengths around every boundary arrive unchanged, with the lengths that the header states.
+/// Messages with lengths around every boundary arrive unchanged, with the lengths that the header
+/// states.
 #[test]
 fn messages_of_every_length_arrive() {
     for len in [
@@ -87,7 +89,7 @@ fn messages_of_every_length_arrive() {
     }
 }
 
-/// A small random number generator; the same seed gives the same faults.
+/// A small random number generator: equal seeds give equal sequences of faults.
 struct Dice(u64);
 
 impl Dice {
@@ -129,7 +131,7 @@ fn an_unacknowledged_message_returns_after_its_retries() {
     );
     world.run_for(Duration::from_millis(5_999));
     assert!(world.read[1].is_empty());
-    // Only the first segment, three times: the window never opened.
+    // Only the first segment is sent, three times: the window never opened.
     assert_eq!(world.sent[1].len(), 3);
     world.run_for(Duration::from_millis(1));
     let (header, head) = world.only_read(1);
@@ -150,7 +152,7 @@ fn an_incomplete_message_is_aborted_after_40_s() {
         &answer.bytes(&message(GET_TABLE_RESP, tid, 30_000, true)),
     );
     world.run_for(Duration::from_secs(41));
-    // The receiver reports it after 40 s: ABORT, total time too long.
+    // The receiver reports after 40 s that the transfer took too long, with an ABORT.
     let abort = &world.sent[0].last().unwrap().mad;
     assert_eq!((abort[25], abort[27]), (4, 118));
     assert!(world.read[0].is_empty());
@@ -215,7 +217,7 @@ fn an_invalid_packet_is_aborted_with_its_status() {
     }
 }
 
-/// A request in segments whose answer is in segments, as for MultiPathRecord.
+/// A request in segments whose answer is in segments too, as for MultiPathRecord.
 #[test]
 fn a_segmented_request_gets_a_segmented_answer() {
     const GET_MULTI: u8 = 0x14;
@@ -283,7 +285,8 @@ fn an_agent_without_kernel_rmpp_gets_every_segment() {
         world.run_for(LATENCY);
         let (header, first) = world.only_read(0);
         assert_eq!((header.length, first[25], first[31]), (64 + 256, 1, 1));
-        // The agent acknowledges it, and the rest comes although no request waits for it.
+        // The agent acknowledges the segment, and the rest arrives although no request waits for
+        // it.
         let mut ack = first[..56].to_vec();
         ack[3] = GET_TABLE;
         ack[25] = 2;
@@ -311,7 +314,8 @@ fn random_datagrams_do_not_panic() {
         for byte in &mut mad[..60] {
             *byte = dice.roll(256) as u8;
         }
-        // Mostly plausible datagrams: the right class, a registered agent, small numbers.
+        // Most datagrams are plausible: they have the right class, a registered agent and small
+        // numbers.
         mad[..3].copy_from_slice(&[1, 3, 2]);
         mad[3] = [0x01, 0x12, 0x81, 0x92, 0x07][dice.roll(5) as usize];
         mad[8..16].copy_from_slice(&(1 << 32 | dice.roll(4)).to_be_bytes());
@@ -328,7 +332,8 @@ fn random_datagrams_do_not_panic() {
             };
             let segments = dice.roll(2) == 0;
             let bytes = write.bytes(&message(mad[3], dice.roll(4), 2_000, segments));
-            // Most are pending already, or too long.
+            // Most of the transactions are pending already, or the messages are too long, so that
+            // errors are ignored.
             let _ = world.hosts[0].write(file, &bytes, world.now);
         }
         while world.hosts[0].poll_effect().is_some() {}

@@ -1,4 +1,4 @@
-//! Two hosts and a wire between them, in virtual time.
+//! Two hosts with a wire between them, in virtual time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,23 +17,23 @@ pub(super) const GET_RESP: u8 = 0x81;
 pub(super) const GET_TABLE: u8 = 0x12;
 pub(super) const GET_TABLE_RESP: u8 = 0x92;
 
-/// How long a datagram is on the wire.
+/// The time that a datagram is on the wire.
 pub(super) const LATENCY: Duration = Duration::from_micros(10);
 
-/// How often the nth datagram on the wire arrives.
+/// A function that returns how many copies of the nth datagram on the wire arrive.
 pub(super) type Fate = Box<dyn FnMut(usize, &Datagram) -> usize>;
 
-/// Two ports, with LIDs 1 and 2.
+/// Two ports, with LIDs 1 and 2, and the wire between them.
 pub(super) struct World {
     pub(super) hosts: [MadLayer; 2],
     pub(super) now: Time,
     wire: VecDeque<(Time, usize, Datagram)>,
     put_on: usize,
-    /// How often a datagram arrives: 1 without faults.
+    /// The function that returns how many copies of a datagram arrive: 1 without faults.
     pub(super) fate: Fate,
     /// The unread messages of programs, by host.
     pub(super) read: [Vec<(FileId, ReadResult)>; 2],
-    /// Every datagram that was put on the wire, by sender.
+    /// For each sender, every datagram that was put on the wire.
     pub(super) sent: [Vec<Datagram>; 2],
 }
 
@@ -159,8 +159,7 @@ impl Written {
     }
 }
 
-/// A message of the SA with `len` bytes of data. With `segments` its RMPP header is
-/// active.
+/// A message of the SA with `len` bytes of data. If `segments` is set, its RMPP header is active.
 pub(super) fn message(method: u8, tid: u64, len: usize, segments: bool) -> Vec<u8> {
     let mut message = vec![0; 56 + len];
     message[..4].copy_from_slice(&[1, SA, 2, method]);

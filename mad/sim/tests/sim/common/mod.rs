@@ -42,8 +42,8 @@ fn cable(a: (usize, u8), b: (usize, u8)) -> Cable {
     }
 }
 
-/// Two switches with two links (ports 2 and 3), hosts 1 and 2 at their ports 1, host 3 at port 4 of
-/// the first.
+/// Two switches that two links connect (ports 2 and 3), hosts 1 and 2 at port 1 of the first and of
+/// the second switch, host 3 at port 4 of the first.
 pub(crate) fn netlist() -> Netlist {
     let nodes = vec![
         node(NodeKind::Switch, S1, 4, "first"),
@@ -62,7 +62,7 @@ pub(crate) fn netlist() -> Netlist {
     Netlist::new(nodes, cables).unwrap()
 }
 
-/// LIDs that [`Hand::program`] gives.
+/// The LIDs that [`Hand::program`] assigns.
 pub(crate) const LIDS: [(Guid, u16); 5] = [(H1, 1), (H2, 2), (H3, 3), (S1, 4), (S2, 5)];
 
 /// A client at host 1 that sends requests and waits for answers.
@@ -70,7 +70,7 @@ pub(crate) struct Hand {
     pub(crate) sim: Sim,
     pub(crate) client: AttachId,
     pub(crate) now: Time,
-    /// Events other than answers.
+    /// Received events that are not answers.
     pub(crate) other: Vec<(AttachId, Inbound)>,
     pub(crate) m_key: u64,
     tid: u64,
@@ -116,7 +116,7 @@ impl Hand {
         }
     }
 
-    /// Sends, and waits for the answer at most 10 ms.
+    /// Sends a request and waits at most 10 ms for the answer; `None` if no answer arrives.
     pub(crate) fn ask(&mut self, smp: &Smp, remote: RemoteAddress) -> Option<Smp> {
         let mad = *smp.as_bytes();
         self.sim
@@ -195,7 +195,7 @@ impl Hand {
         info.port_state()
     }
 
-    /// Lets time pass.
+    /// Lets the virtual time advance.
     pub(crate) fn wait(&mut self, duration: Duration) {
         self.now += duration;
         while let Some(output) = self.sim.poll(self.now) {
@@ -203,7 +203,7 @@ impl Hand {
         }
     }
 
-    /// Takes the received datagrams other than answers.
+    /// Returns the received datagrams that are not answers, and removes them.
     pub(crate) fn take_mads(&mut self) -> Vec<(AttachId, Datagram)> {
         let other = std::mem::take(&mut self.other);
         other
@@ -224,7 +224,7 @@ impl Hand {
         (H2, &[1, 2, 1]),
     ];
 
-    /// Programs everything: LIDs, tables (all over port 2), states.
+    /// Programs LIDs, tables (all routes use port 2) and states.
     pub(crate) fn program(&mut self) {
         let lid_of = |guid| {
             let (_, lid) = LIDS.iter().find(|(node, _)| *node == guid).unwrap();
@@ -237,7 +237,7 @@ impl Hand {
             });
             assert_eq!(status, Some(Status::OK), "{guid}");
         }
-        // By LID: H1, H2, H3, S1, S2.
+        // The exit ports by LID, in the order H1, H2, H3, S1, S2.
         for (hops, exits) in [(&[1u8][..], [1, 2, 4, 0, 2]), (&[1, 2], [2, 1, 2, 2, 0])] {
             let mut block = LinearForwardingTable::default();
             block.ports_mut().fill(255);

@@ -1,4 +1,4 @@
-//! A library whose devices are sockets, for tests: the other end of each is the test's.
+//! A library for tests whose devices are sockets; the test holds the other end of each socket.
 
 use std::os::fd::IntoRawFd as _;
 use std::os::unix::net::UnixDatagram;
@@ -10,7 +10,7 @@ pub(in super::super) const HEADER: usize = 64;
 const STATUS: usize = 4;
 const ADDRESS: usize = 20;
 
-/// An open port and its other end.
+/// An open port and the other end of its socket.
 pub(in super::super) fn port() -> (OpenPort, UnixDatagram) {
     let (near, far) = UnixDatagram::pair().unwrap();
     near.set_nonblocking(true).unwrap();
@@ -18,7 +18,7 @@ pub(in super::super) fn port() -> (OpenPort, UnixDatagram) {
     (OpenPort { umad: umad(), id }, far)
 }
 
-/// The datagram with header that a device gives for `bytes` from `lid`.
+/// The datagram with its header that a device returns for `bytes` from `lid`.
 pub(in super::super) fn arrival(lid: Lid, status: u32, bytes: &[u8]) -> Vec<u8> {
     let mut all = vec![0; HEADER];
     all[STATUS..STATUS + 4].copy_from_slice(&status.to_ne_bytes());
@@ -31,7 +31,7 @@ pub(in super::super) fn arrival(lid: Lid, status: u32, bytes: &[u8]) -> Vec<u8> 
 /// Writes the datagram to the socket.
 ///
 /// # Safety
-/// `umad` has the header and `length` bytes behind it.
+/// `umad` must point to the header and `length` bytes behind it.
 unsafe extern "C" fn send(
     id: c_int,
     _agent: c_int,
@@ -40,17 +40,17 @@ unsafe extern "C" fn send(
     _wait: c_int,
     _retries: c_int,
 ) -> c_int {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the caller guarantees that the bytes are there.
     let written = unsafe { libc::write(id, umad, HEADER + length as usize) };
     (written as c_int).min(0)
 }
 
-/// Reads the next datagram; an empty one is a device that was removed.
+/// Reads the next datagram; an empty datagram means that the device was removed.
 ///
 /// # Safety
-/// `umad` has room for the header and `length` bytes behind it.
+/// `umad` must have room for the header and `length` bytes behind it.
 unsafe extern "C" fn recv(id: c_int, umad: *mut c_void, length: *mut c_int, _wait: c_int) -> c_int {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the caller guarantees that there is room.
     let read = unsafe {
         let read = libc::read(id, umad, HEADER + *length as usize);
         *length = read as c_int - HEADER as c_int;
@@ -63,7 +63,7 @@ unsafe extern "C" fn recv(id: c_int, umad: *mut c_void, length: *mut c_int, _wai
     }
 }
 
-/// A function of the library that follows no raw pointer, beyond what its body says.
+/// Defines a function of the library that follows no raw pointer except as its body says.
 macro_rules! function {
     (fn($($name:ident: $type:ty),*) -> $result:ty { $body:expr }) => {{
         unsafe extern "C" fn function($($name: $type),*) -> $result {
@@ -95,7 +95,7 @@ fn umad() -> &'static Umad {
             ),
             open_port: function!(fn(_ca: Name, _port: c_int) -> c_int { -libc::ENODEV }),
             close_port: function!(fn(id: c_int) -> c_int {
-                // SAFETY: `port` opened it.
+                // SAFETY: `port` opened the descriptor.
                 unsafe { libc::close(id) }
             }),
             size: function!(fn() -> usize { HEADER }),
@@ -111,7 +111,7 @@ fn umad() -> &'static Umad {
             ),
             set_pkey: function!(fn(_umad: *mut c_void, _index: c_int) -> c_int { 0 }),
             status: function!(fn(umad: *mut c_void) -> c_int {
-                // SAFETY: the header has the number there, aligned.
+                // SAFETY: the header has the status number at this place, aligned.
                 unsafe { *umad.wrapping_byte_add(STATUS).cast() }
             }),
             register: function!(

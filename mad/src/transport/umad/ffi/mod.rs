@@ -25,25 +25,28 @@ use crate::wire::{MAD_LEN, MadBytes};
 
 const LIBRARY: &str = "libibumad.so.3";
 
-/// UMAD_CA_NAME_LEN, with the terminating zero.
+/// The size of an adapter's name with its terminating zero (UMAD_CA_NAME_LEN).
 const NAME_LEN: usize = 20;
-/// UMAD_MAX_DEVICES; older libraries name no more than their own 32.
+/// The maximum number of adapters (UMAD_MAX_DEVICES); older libraries name at most 32.
 const MAX_DEVICES: usize = 128;
-/// The longest file of a port's state that is read: a number and a word.
+/// The maximum number of bytes read of a file with a port's state, which contains a number and a
+/// word.
 const STATE_FILE_LEN: usize = 64;
-/// UMAD_CA_MAX_PORTS, port 0 included.
+/// The maximum number of ports of an adapter, port 0 included (UMAD_CA_MAX_PORTS).
 const MAX_PORTS: usize = 10;
 /// The longest path of a device file.
 const PATH_LEN: usize = 256;
-/// Methods in a mask, as in the kernel's masks (IB_MGMT_MAX_METHODS rounded up).
+/// The number of methods in a mask, as in the kernel's masks (IB_MGMT_MAX_METHODS rounded up).
 const METHODS: usize = 128;
 const WORD_BITS: usize = c_long::BITS as usize;
-/// The longest header the library puts before a datagram: `sizeof(struct ib_user_mad)`.
+/// The maximum length of the header that the library puts before a datagram: `sizeof(struct
+/// ib_user_mad)`.
 const MAX_HEADER: usize = 64;
-/// Spare room behind structures that the library fills in; a newer library may have longer ones.
+/// The number of spare words behind structures that the library fills in; a newer library may have
+/// longer structures.
 const SPARE_WORDS: usize = 32;
 
-/// `struct ib_mad_addr`; the fields marked so are big-endian.
+/// The structure `struct ib_mad_addr`; fields marked so are big-endian.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct MadAddress {
@@ -62,7 +65,7 @@ struct MadAddress {
     reserved: [u8; 6],
 }
 
-/// `struct umad_port`.
+/// The structure `struct umad_port`.
 #[repr(C)]
 struct RawPort {
     ca_name: [c_char; NAME_LEN],
@@ -83,7 +86,7 @@ struct RawPort {
     spare: [u64; SPARE_WORDS],
 }
 
-/// `struct umad_ca`.
+/// The structure `struct umad_ca`.
 #[repr(C)]
 struct RawCa {
     ca_name: [c_char; NAME_LEN],
@@ -98,7 +101,7 @@ struct RawCa {
     spare: [u64; SPARE_WORDS],
 }
 
-/// `struct umad_ca_pair`.
+/// The structure `struct umad_ca_pair`.
 #[repr(C)]
 struct RawPair {
     smi_name: [c_char; NAME_LEN],
@@ -125,7 +128,8 @@ impl Buffer {
     }
 }
 
-/// A header and `length` bytes, aligned for the header: for messages longer than a datagram.
+/// A buffer for a header and `length` bytes, aligned for the header: for messages longer than a
+/// datagram.
 struct LongBuffer(Vec<u64>);
 
 impl LongBuffer {
@@ -146,13 +150,13 @@ pub(super) struct PortAttributes {
     pub(super) lmc: u8,
     pub(super) sm_lid: Lid,
     pub(super) sm_sl: u8,
-    /// PortState of IBA 14.2.5.6.
+    /// The PortState of PortInfo (IBA 14.2.5.6).
     pub(super) state: u8,
     pub(super) link_layer: String,
 }
 
 /// The devices of one port of a multi-plane adapter: one for the subnet management interface (QP
-/// 0), one for the general services interface (QP 1). On other adapters they are the same.
+/// 0), one for the general services interface (QP 1). On other adapters both are the same device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) smi: (String, PortNum),
@@ -169,21 +173,22 @@ pub(super) struct CaAttributes {
 /// A message or a failed send, read from an open port.
 #[derive(Debug)]
 pub(super) struct Received {
-    /// Zero for an arrival; an error number for a sent request without a response.
+    /// Zero for a received datagram; an error number for a sent request without a response.
     pub(super) status: i32,
     /// The message, or as much as there is room for in one datagram.
     pub(super) datagram: Datagram,
-    /// The length of the message; less than that of a datagram where RMPP carried it.
+    /// The length of the message in bytes; it may be less than that of a datagram if RMPP carried
+    /// the message.
     pub(super) length: usize,
     /// The bytes of the message beyond the datagram.
     pub(super) rest: Vec<u8>,
 }
 
-/// The result of reading.
+/// The result of reading a datagram.
 enum Read {
     /// A message of this many bytes.
     Taken(usize),
-    /// There is none.
+    /// No datagram is there.
     Nothing,
     /// A message of this many bytes is there, longer than the room.
     Longer(usize),
@@ -200,7 +205,7 @@ struct Functions {
     release_ca: unsafe extern "C" fn(*mut RawCa) -> c_int,
     get_port: unsafe extern "C" fn(Name, c_int, *mut RawPort) -> c_int,
     release_port: unsafe extern "C" fn(*mut RawPort) -> c_int,
-    /// Since January 2025 (IBUMAD_1.4).
+    /// The library has this function since January 2025 (IBUMAD_1.4); `None` if it is older.
     get_pair: Option<unsafe extern "C" fn(Name, u8, *mut RawPair, c_uint) -> c_int>,
     get_fd: unsafe extern "C" fn(c_int) -> c_int,
     get_issm_path: unsafe extern "C" fn(Name, c_int, *mut c_char, c_int) -> c_int,
@@ -222,7 +227,8 @@ struct Functions {
 /// The loaded library.
 pub(super) struct Umad {
     functions: Functions,
-    /// Never unloaded: the library keeps state for the process, and threads may be inside it.
+    /// The library is never unloaded: it keeps state for the process, and threads may be executing
+    /// its functions.
     _library: Library,
 }
 
@@ -248,7 +254,8 @@ fn text(chars: &[c_char]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A name as the library takes it; its own names are shorter than `NAME_LEN`.
+/// A name in the form that the library expects, with its terminating zero; the library's own names
+/// are shorter than `NAME_LEN`.
 fn c_name(name: &str) -> io::Result<CString> {
     if name.len() >= NAME_LEN {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
@@ -272,14 +279,14 @@ impl Umad {
         let library = unsafe { Library::new(LIBRARY) }?;
         macro_rules! symbol {
             ($name:literal) => {{
-                // SAFETY: the type of the field it is stored in is the one that infiniband/umad.h
-                // declares, with structures no shorter than declared there; the library outlives
-                // the pointer in `Umad`.
+                // SAFETY: the type of the field is the one that infiniband/umad.h declares, with
+                // structures no shorter than declared there; the library outlives the pointer in
+                // `Umad`.
                 *unsafe { library.get($name) }?
             }};
         }
-        // SAFETY: as above; the structure is no shorter than declared, and an additional last
-        // argument harms no earlier version.
+        // SAFETY: the type is the one that infiniband/umad.h declares; the structure is no shorter
+        // than declared, and earlier versions ignore the additional last argument.
         let get_pair = unsafe { library.get(b"umad_get_smi_gsi_pair_by_ca_name\0") };
         let functions = Functions {
             get_cas_names: symbol!(b"umad_get_cas_names\0"),
@@ -335,7 +342,7 @@ impl Umad {
             .map(|(number, _)| PortNum(number))
             .collect();
         let node_guid = Guid(u64::from_be(raw.node_guid_be));
-        // SAFETY: the library filled it in, and it is released once.
+        // SAFETY: the library filled the structure in, and it is released once.
         unsafe { (self.functions.release_ca)(&raw mut raw) };
         Ok(CaAttributes { node_guid, ports })
     }
@@ -357,7 +364,7 @@ impl Umad {
             return Err(returned_error(result));
         }
         let value = read(&raw);
-        // SAFETY: the library filled it in, and it is released once.
+        // SAFETY: the library filled the structure in, and it is released once.
         unsafe { (self.functions.release_port)(&raw mut raw) };
         Ok(value)
     }
@@ -374,7 +381,8 @@ impl Umad {
         })
     }
 
-    /// Whether the port has IsSMDisabled (CapabilityMask bit 10): another device has its QP 0.
+    /// Whether the port has IsSMDisabled (CapabilityMask bit 10), which means that its QP 0 belongs
+    /// to another device.
     pub(super) fn is_smi_disabled(&self, ca: &str, port: PortNum) -> io::Result<bool> {
         self.read_port(ca, port, |raw| {
             let mask = CapabilityMask(u32::from_be(raw.capmask_be));
@@ -436,8 +444,8 @@ impl Umad {
         if id < 0 {
             return Err(returned_error(id));
         }
-        // SAFETY: takes no arguments. Called after opening: the size depends on what opening
-        // negotiated with the kernel.
+        // SAFETY: the function takes no arguments. It is called after the port was opened, because
+        // the size depends on what the library negotiated with the kernel then.
         let header = unsafe { (self.functions.size)() };
         let port = OpenPort { umad: self, id };
         if header > MAX_HEADER {
@@ -460,24 +468,24 @@ pub(super) fn read_file(path: &str) -> io::Result<String> {
     // SAFETY: there is room for as many bytes as the last argument says.
     let count = unsafe { libc::read(file, bytes.as_mut_ptr().cast(), bytes.len()) };
     let read = usize::try_from(count).map_err(|_| last_error(libc::EIO));
-    // SAFETY: opened above and closed once.
+    // SAFETY: the file was opened above and is closed once.
     unsafe { libc::close(file) };
     Ok(String::from_utf8_lossy(&bytes[..read?]).into_owned())
 }
 
-/// Waits until one of two open ports may have something to receive, `timeout_ms` at most.
+/// Waits at most `timeout_ms` until one of two open ports may have something to receive.
 pub(super) fn wait_for_either(ports: [&OpenPort; 2], timeout_ms: u16) {
     wait_for_input(ports.map(OpenPort::fd), c_int::from(timeout_ms));
 }
 
-/// Whether one of two ports has something to read.
+/// Whether one of two ports has a datagram to read.
 pub(super) fn has_input(ports: [&OpenPort; 2]) -> bool {
     let events = wait_for_input(ports.map(OpenPort::fd), 0);
     events.iter().any(|events| events & libc::POLLIN != 0)
 }
 
-/// Waits until one of two descriptors may have something to read, `timeout_ms` at most; poll
-/// ignores negative numbers. Returns the events of each.
+/// Waits at most `timeout_ms` until one of two descriptors may have something to read; poll ignores
+/// negative numbers. Returns the events of each descriptor.
 fn wait_for_input(descriptors: [c_int; 2], timeout_ms: c_int) -> [c_short; 2] {
     let mut waits = descriptors.map(|fd| libc::pollfd {
         fd,
@@ -489,9 +497,10 @@ fn wait_for_input(descriptors: [c_int; 2], timeout_ms: c_int) -> [c_short; 2] {
     waits.map(|wait| wait.revents)
 }
 
-/// Keeps IsSM set until dropped.
+/// Keeps IsSM set until it is dropped.
 ///
-/// Not an `OwnedFd`: a simulator hands out numbers that the kernel does not know.
+/// The descriptor is no `OwnedFd`, because a simulator may return numbers that the kernel does not
+/// know.
 #[derive(Debug)]
 pub(super) struct IsSm {
     file: c_int,
@@ -499,27 +508,28 @@ pub(super) struct IsSm {
 
 impl Drop for IsSm {
     fn drop(&mut self) {
-        // SAFETY: opened by `open_is_sm` and closed once.
+        // SAFETY: `open_is_sm` opened the file, and it is closed once.
         unsafe { libc::close(self.file) };
     }
 }
 
-/// An open port. Reading and writing may happen on different threads: either is one system call.
+/// An open port. Reading and writing may happen on different threads, because each is one system
+/// call.
 pub(super) struct OpenPort {
     umad: &'static Umad,
     id: c_int,
 }
 
 impl OpenPort {
-    /// Whether the kernel knows the descriptor: not inside ibsim, whose library hands out numbers
-    /// of its own.
+    /// Whether the kernel knows the descriptor; it does not inside ibsim, whose library returns
+    /// numbers of its own.
     pub(super) fn is_of_kernel(&self) -> bool {
-        // SAFETY: takes numbers only.
+        // SAFETY: the function takes only numbers.
         unsafe { libc::fcntl(self.fd(), libc::F_GETFD) >= 0 }
     }
 
     fn fd(&self) -> c_int {
-        // SAFETY: takes a number only.
+        // SAFETY: the function takes only a number.
         unsafe { (self.umad.functions.get_fd)(self.id) }
     }
 
@@ -565,8 +575,8 @@ impl OpenPort {
     }
 
     /// Sends a datagram or, with an agent for which the kernel does RMPP, a message of any length.
-    /// The kernel waits `timeout_ms` for its response; 0: not at all. It sends unanswered or
-    /// unacknowledged packets again, `retries` times.
+    /// The kernel waits `timeout_ms` for the response; with 0 it does not wait. It sends unanswered
+    /// or unacknowledged packets again, `retries` times.
     pub(super) fn send(
         &self,
         agent: u32,
@@ -626,7 +636,7 @@ impl OpenPort {
         Ok(())
     }
 
-    /// Takes the next datagram or message if there is one.
+    /// Reads the next datagram or message; `None` if there is none.
     ///
     /// # Errors
     /// The device has failed.
@@ -636,7 +646,7 @@ impl OpenPort {
         // SAFETY: the buffer holds the header and a datagram.
         let read = unsafe { self.receive_into(umad, MAD_LEN) };
         match read {
-            // SAFETY: it was filled in just now.
+            // SAFETY: the library filled the buffer in just now.
             Read::Taken(length) => Ok(Some(unsafe { self.received(umad, length.min(MAD_LEN)) })),
             Read::Nothing => Ok(None),
             Read::Longer(length) => self.receive_long(length),
@@ -644,16 +654,17 @@ impl OpenPort {
         }
     }
 
-    /// Takes a message of `length` bytes, more than a datagram.
+    /// Reads a message of `length` bytes, which is more than a datagram.
     fn receive_long(&self, length: usize) -> io::Result<Option<Received>> {
         let mut buffer = LongBuffer::zeroed(length);
         let umad = buffer.as_mut_ptr();
         // SAFETY: the buffer holds the header and `length` bytes.
         match unsafe { self.receive_into(umad, length) } {
-            // SAFETY: it was filled in just now, and no further than there is room.
+            // SAFETY: the library filled the buffer in just now, and no further than there is room.
             Read::Taken(taken) => Ok(Some(unsafe { self.received(umad, taken.min(length)) })),
             Read::Nothing => Ok(None),
-            // The library itself gave the length; a working library does not give another one now.
+            // The library itself returned this length before; a working library does not return
+            // another one now.
             Read::Longer(_) => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
             Read::Failed(error) => Err(error),
         }
@@ -665,8 +676,9 @@ impl OpenPort {
     /// There is room for [`MAX_HEADER`] and `room` bytes, aligned for the header.
     unsafe fn receive_into(&self, umad: *mut c_void, room: usize) -> Read {
         let mut length = c_int::try_from(room).unwrap_or(c_int::MAX);
-        // SAFETY: the header is no longer than was checked when the port was opened, and there is
-        // room for `length` bytes behind it, as the caller says. Timeout 0: it does not wait.
+        // SAFETY: the header is no longer than the length that was checked when the port was
+        // opened, and the caller guarantees room for `length` bytes behind it. With timeout 0 the
+        // call does not wait.
         let result = unsafe { (self.umad.functions.recv)(self.id, umad, &raw mut length, 0) };
         let length = usize::try_from(length).unwrap_or(0);
         if result >= 0 {
@@ -735,17 +747,18 @@ impl OpenPort {
     }
 
     /// Waits until there may be something to receive, `timeout_ms` at most. The result of the poll
-    /// does not count, since a simulator wakes up for nothing and calls it an error:
-    /// [`OpenPort::receive`] finds out.
+    /// is ignored, because a simulator ends the wait without a reason and reports it as an error:
+    /// [`OpenPort::receive`] finds out whether something arrived.
     pub(super) fn wait(&self, timeout_ms: u16) {
-        // SAFETY: takes numbers only.
+        // SAFETY: the function takes only numbers.
         unsafe { (self.umad.functions.poll)(self.id, c_int::from(timeout_ms)) };
     }
 }
 
 impl Drop for OpenPort {
     fn drop(&mut self) {
-        // SAFETY: opened by `Umad::open` and closed once; agents go with it.
+        // SAFETY: `Umad::open` opened the port, and it is closed once; its agents are unregistered
+        // with it.
         unsafe { (self.umad.functions.close_port)(self.id) };
     }
 }

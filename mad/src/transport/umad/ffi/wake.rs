@@ -1,4 +1,4 @@
-//! The end of a wait for a port, from another thread.
+//! Lets another thread end the wait for a port.
 
 use std::ffi::c_int;
 use std::io;
@@ -9,24 +9,24 @@ use super::{OpenPort, last_error, wait_for_input};
 /// Ends the wait of another thread in [`Wake::wait`].
 pub(in super::super) struct Wake {
     event: c_int,
-    /// The event is set, or about to be: further calls need no system call.
+    /// Whether the event is set or about to be set, so that further calls need no system call.
     pending: AtomicBool,
 }
 
-/// The result of [`Wake::wait`] for its port.
+/// The result of [`Wake::wait`] for the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Readiness {
-    /// There may be something to receive.
+    /// A datagram may be there to receive.
     Readable,
     /// The device has failed or was removed.
     Failed,
-    /// Neither: the time is over, or another thread has ended the wait.
+    /// Nothing happened at the port: the time is over, or another thread has ended the wait.
     Nothing,
 }
 
 impl Wake {
     pub(in super::super) fn new() -> io::Result<Wake> {
-        // SAFETY: takes numbers only.
+        // SAFETY: the function takes only numbers.
         let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if event < 0 {
             return Err(last_error(libc::EMFILE));
@@ -37,14 +37,14 @@ impl Wake {
         })
     }
 
-    /// Ends the wait under way, or else the next one.
+    /// Ends the present wait, or the next one if there is none now.
     pub(in super::super) fn wake(&self) {
         if self.pending.swap(true, Ordering::AcqRel) {
             return;
         }
         let one = 1u64;
-        // SAFETY: the number has as many bytes as the last argument says. It fails only where the
-        // event is set already.
+        // SAFETY: the number has as many bytes as the last argument says. The call fails only if
+        // the event is set already.
         unsafe { libc::write(self.event, (&raw const one).cast(), size_of::<u64>()) };
     }
 
@@ -68,15 +68,16 @@ impl Wake {
         let mut count = 0u64;
         // SAFETY: there is room for as many bytes as the last argument says.
         unsafe { libc::read(self.event, (&raw mut count).cast(), size_of::<u64>()) };
-        // After reading: a call of `wake` from here on sets the event again. The caller looks for
-        // work after this, and finds what came before such a call.
+        // The flag is cleared after the event was read: a call of `wake` from here on sets the
+        // event again. The caller looks for work after this, and finds what arrived before such a
+        // call.
         self.pending.swap(false, Ordering::AcqRel);
     }
 }
 
 impl Drop for Wake {
     fn drop(&mut self) {
-        // SAFETY: opened by `Wake::new` and closed once.
+        // SAFETY: `Wake::new` opened the descriptor, and it is closed once.
         unsafe { libc::close(self.event) };
     }
 }
@@ -90,7 +91,7 @@ mod tests {
         let wake = Wake::new().unwrap();
         wake.wake();
         wake.wake();
-        // Without the event this would wait for minutes.
+        // Without the event this call would wait for minutes.
         assert_eq!(wake.wait(None, 1_000_000), Readiness::Nothing);
         assert!(!wake.pending.load(Ordering::Relaxed));
         assert_eq!(wake.wait(None, 0), Readiness::Nothing);

@@ -1,8 +1,8 @@
-//! Bounds of the loads of links, from cuts.
+//! Lower bounds of link loads, from cuts of the fabric.
 //!
-//! All packets between a set of switches and the rest pass the links around the set: under any
-//! tables one of them has at least the load that each has when they share these packets by their
-//! rates. The sets are single switches and subtrees.
+//! All packets between a set of switches and the rest cross the links of the cut around the set.
+//! Under any tables, one of these links has at least the load that each would have if they shared
+//! the packets in proportion to their rates. The sets are single switches and subtrees.
 
 use super::super::numbering::Parts;
 use super::{Ground, Target};
@@ -10,15 +10,15 @@ use crate::topology::SwitchIdx;
 
 /// The loads that links need not exceed.
 pub(super) struct Bounds {
-    /// By link: its load where the links of each cut share the load. Links of one rate share whole
-    /// destinations, because packets of several sources to one destination meet less often on one
-    /// path; others share packets.
+    /// For each link, its load if the links of each cut share the load. Links of one rate share
+    /// whole destinations, because packets of several sources to one destination then meet less
+    /// often; other links share packets.
     pub(super) fair: Vec<u64>,
     /// The load that some link has under any tables.
     pub(super) least: u64,
 }
 
-/// The ends of packets.
+/// The numbers of ends of packets: sending hosts and destinations.
 #[derive(Clone, Copy, Default)]
 struct Ends {
     hosts: u64,
@@ -36,21 +36,21 @@ impl Ends {
 #[derive(Clone, Copy, Default)]
 struct Side {
     inside: Ends,
-    /// The ends in the same component, those inside included.
+    /// The ends in the same component, those inside the set included.
     all: Ends,
-    /// The rate of the links to other sets.
+    /// The total rate of the links to other sets.
     rate: u128,
-    /// Those of the fastest and of the slowest; 0 without links.
+    /// The rates of the fastest and of the slowest such link; 0 without links.
     fastest: u32,
     slowest: u32,
 }
 
-/// Loads of the links of a cut.
+/// The loads of the links of a cut.
 #[derive(Clone, Copy, Default)]
 struct Shares {
-    /// That of packets, evenly.
+    /// The load if the links share all packets evenly.
     even: u64,
-    /// That of the packets that a link can have; see [`Bounds::fair`].
+    /// The load in whole destinations where links are alike; see [`Bounds::fair`].
     fair: u64,
 }
 
@@ -66,8 +66,8 @@ impl Side {
         };
     }
 
-    /// The loads of links with packets from so many hosts to so many targets; `unit` is the load of
-    /// one packet on a link of rate 1.
+    /// The loads of links that carry packets from this many hosts to this many targets; `unit` is
+    /// the load of one packet on a link of rate 1.
     fn shares(&self, hosts: u64, targets: u64, unit: u64) -> Shares {
         if self.rate == 0 {
             return Shares::default();
@@ -88,13 +88,13 @@ impl Side {
         }
     }
 
-    /// The loads of links that leave.
+    /// The loads of links that leave the set.
     fn outward(&self, unit: u64) -> Shares {
         let targets = self.all.targets - self.inside.targets;
         self.shares(self.inside.hosts, targets, unit)
     }
 
-    /// The loads of links that enter.
+    /// The loads of links that enter the set.
     fn inward(&self, unit: u64) -> Shares {
         let hosts = self.all.hosts - self.inside.hosts;
         self.shares(hosts, self.inside.targets, unit)
@@ -104,16 +104,16 @@ impl Side {
 /// The inputs of bounds.
 pub(super) struct Cuts<'a> {
     ground: Ground<'a>,
-    /// By switch.
+    /// The ends at each switch.
     ends: Vec<Ends>,
-    /// By component.
+    /// The ends in each component.
     components: Vec<Ends>,
     /// The load of one packet on a link of rate 1.
     unit: u64,
 }
 
 impl<'a> Cuts<'a> {
-    /// For packets from `hosts`, by switch, to `targets`.
+    /// Collects the inputs for packets from `hosts`, indexed by switch, to `targets`.
     pub(super) fn of(ground: Ground<'a>, hosts: &[u64], targets: &[Target], unit: u64) -> Cuts<'a> {
         let known = ground.known;
         let of_hosts = |&hosts: &u64| Ends { hosts, targets: 0 };
@@ -147,8 +147,8 @@ impl<'a> Cuts<'a> {
         bounds
     }
 
-    /// By switch: the subtree of the switches from a level downward that it is in, by the first of
-    /// them. Switches above are sets of their own.
+    /// For each switch, the subtree of switches at or below a level that contains it, named by its
+    /// first switch. A switch above that level is a set of its own.
     fn subtrees(&self, level: usize) -> Vec<SwitchIdx> {
         let Ground { known, order, .. } = self.ground;
         let is_inside = |switch: SwitchIdx| usize::from(order.levels()[switch.index()]) >= level;
@@ -164,7 +164,8 @@ impl<'a> Cuts<'a> {
         known.indices().map(first).collect()
     }
 
-    /// Raises bounds to those of the cuts around sets of switches, each named by one of them.
+    /// Raises bounds to those of the cuts around sets of switches, each set named by one of its
+    /// switches.
     fn raise(&self, bounds: &mut Bounds, set_of: &[SwitchIdx]) {
         let known = self.ground.known;
         let sides = self.sides(set_of);
@@ -189,7 +190,7 @@ impl<'a> Cuts<'a> {
         }
     }
 
-    /// By switch: the set that it names.
+    /// Indexed by switch: the set that the switch names.
     fn sides(&self, set_of: &[SwitchIdx]) -> Vec<Side> {
         let Ground { known, live, .. } = self.ground;
         let mut sides = vec![Side::default(); known.switch_count()];

@@ -1,13 +1,13 @@
-//! Own ports of single destinations, where the closed form leaves links fuller than need be.
+//! Exceptions to the closed form: destinations that get a port of their own, where the closed form
+//! leaves links fuller than necessary.
 //!
-//! On a regular tree no other tables are better than the closed form, and nothing is done here.
-//! Where leaves have more or fewer hosts, subtrees more or fewer ways up, links other rates, or
-//! where several ways lead down to one leaf, some links get more than their share. Cuts through the
-//! fabric show how much load some link has under any tables ([`bounds`]). Where the fullest link
-//! has clearly more, this module moves destinations, one by one: first those whose packets meet
-//! fewer others on another way, on all links, then those of the fullest links that have a way whose
-//! fullest link stays emptier. Else the closed form stays, which is worth more to shifts than the
-//! last percents are to sums.
+//! On a regular tree no tables are better than the closed form, and this module does nothing. Some
+//! links get more than their share where leaves differ in hosts, subtrees in uplinks or links in
+//! rate, or where several ways lead down to one leaf. Cuts through the fabric show how much load
+//! some link has under any tables ([`bounds`]). Where the fullest link has clearly more, this
+//! module moves single destinations: first those whose packets meet fewer others on another way, on
+//! all links, then those of the fullest links that have a way whose maximum link load stays lower.
+//! Otherwise the closed form stays: it is worth more to shifts than the last percents of balance.
 //!
 //! The result is a function of the complete known fabric: missing parts do not affect it.
 
@@ -30,27 +30,27 @@ use super::{Categories, Category};
 use crate::tables::Lft;
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// Ports that single destinations have instead of the closed form's.
+/// The ports of single destinations that replace those of the closed form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Own {
-    /// By switch: (position, port), by position.
+    /// For each switch, pairs of (position, port), sorted by position.
     ports: Vec<Vec<(u32, u8)>>,
 }
 
-/// The result for a fabric.
+/// The exceptions for a fabric.
 pub(super) struct Evened {
     pub(super) own: Own,
-    /// For the operator, as the end of a sentence; empty where there was nothing to do.
+    /// The end of a sentence for the operator; empty where there was nothing to do.
     pub(super) said: String,
 }
 
 impl Own {
-    /// Whether a switch has none.
+    /// Whether a switch has no exceptions.
     pub(super) fn is_empty(&self, switch: SwitchIdx) -> bool {
         self.ports.get(switch.index()).is_none_or(Vec::is_empty)
     }
 
-    /// The ports of its own that a switch has for some positions.
+    /// The exceptions of a switch within a range of positions: (position, port).
     pub(super) fn within(
         &self,
         switch: SwitchIdx,
@@ -64,14 +64,14 @@ impl Own {
         &ports[from..to]
     }
 
-    /// The port of its own that a switch has for a position.
+    /// The port of a switch for a position, if it is an exception.
     pub(super) fn port(&self, switch: SwitchIdx, position: usize) -> Option<u8> {
         self.within(switch, position..position + 1)
             .first()
             .map(|&(_, port)| port)
     }
 
-    /// The same, but for some positions of switches: (switch, position, port).
+    /// These exceptions, with other ports for some positions of switches: (switch, position, port).
     pub(super) fn with(&self, others: impl Iterator<Item = (SwitchIdx, u32, u8)>) -> Own {
         let mut own = self.clone();
         for (switch, position, port) in others {
@@ -87,10 +87,10 @@ impl Own {
         own
     }
 
-    /// Every such port: switch, position, port.
+    /// All exceptions: (switch, position, port).
     pub(super) fn all(&self) -> impl Iterator<Item = (SwitchIdx, usize, u8)> {
         self.ports.iter().enumerate().flat_map(|(switch, ports)| {
-            // As numbered in the known fabric.
+            // Switches are numbered as in the known fabric.
             let switch = SwitchIdx(switch as u32);
             ports
                 .iter()
@@ -102,19 +102,19 @@ impl Own {
 /// The inputs of tables for the complete fabric.
 pub(super) struct Intact<'a> {
     pub(super) known: &'a Topology,
-    /// All of it.
+    /// The parts of the known fabric, all present.
     pub(super) live: &'a Live,
     pub(super) order: &'a Order,
     pub(super) numbering: &'a Numbering,
     pub(super) tiles: &'a [Arc<Tile>],
     pub(super) detours: &'a Detours,
     pub(super) categories: &'a Categories,
-    /// By switch: its table in closed form. Called once, and only where links may be loaded
+    /// Computes each switch's table in closed form. Called once, and only where links may be loaded
     /// unevenly.
     pub(super) closed_form: &'a dyn Fn() -> Vec<Lft>,
 }
 
-/// Relieves the fullest links.
+/// Computes the exceptions that relieve the fullest links.
 pub(super) fn even(intact: &Intact<'_>) -> Evened {
     let mut evened = Evened {
         own: Own::default(),
@@ -127,7 +127,7 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
     let by_category = targets(intact);
     let hosts: usize = by_category.iter().map(Vec::len).sum();
     if (hosts * known.switch_count()) as u64 > MAX_READS {
-        // The first look alone would take them all.
+        // Finding the full links alone would use up all reads.
         evened.said = "; too large to relieve its fullest links".to_owned();
         return evened;
     }
@@ -164,8 +164,8 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
     evened
 }
 
-/// By category: the hosts. A port with several LIDs is levelled by its base LID, the only one that
-/// most programs use.
+/// The hosts in each category. A port with several LIDs is levelled by its base LID, the only one
+/// that most programs use.
 fn targets(intact: &Intact<'_>) -> Vec<Vec<Target>> {
     let mut by_category = vec![Vec::new(); Category::COUNT];
     for (column, &switch) in intact.numbering.columns.iter().enumerate() {
@@ -189,7 +189,7 @@ fn targets(intact: &Intact<'_>) -> Vec<Vec<Target>> {
     by_category
 }
 
-/// The entries for targets that differ from the closed form.
+/// The entries for targets that differ from the closed form, as exceptions.
 fn moved<'t>(
     known: &Topology,
     targets: impl Iterator<Item = &'t Target>,
@@ -198,7 +198,7 @@ fn moved<'t>(
 ) -> Own {
     let mut position_of = vec![None; known.top_lid().index() + 1];
     for target in targets {
-        // Fewer positions than LIDs.
+        // There are fewer positions than LIDs.
         position_of[target.lid.index()] = Some(target.position as u32);
     }
     let of_switch = |(lft, closed_form): (&Lft, &Lft)| {
@@ -216,8 +216,8 @@ fn moved<'t>(
     Own { ports }
 }
 
-/// The further LIDs of a port whose base LID has taken their port from them, with the port that it
-/// had before: the LIDs of a port keep to different ways.
+/// The exceptions for further LIDs of a port whose base LID has taken their port: they get the port
+/// that the base LID had before, so that the LIDs of a port keep to different ways.
 fn exchanged(
     known: &Topology,
     base: Lid,
@@ -233,7 +233,7 @@ fn exchanged(
         .map(move |offset| (position + u32::from(offset), free))
 }
 
-/// Whether all switches of a level are alike, and one way down leads to each leaf.
+/// Whether all switches of a level are alike, and only one way down leads to each leaf.
 fn is_regular(known: &Topology, levels: &[u8]) -> bool {
     let level = |switch: SwitchIdx| levels[switch.index()];
     let mut like: Vec<Option<[usize; 5]>> = vec![None; 256];

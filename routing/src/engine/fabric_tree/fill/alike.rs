@@ -1,8 +1,8 @@
-//! Equal parts of several switches' tables, computed once.
+//! Computes equal parts of several switches' tables once.
 //!
-//! In a tree all switches of a rank send most packets up, by the same turns over the same ports;
-//! and above the leaves, where no hosts make a difference, whole tables are equal but for the entry
-//! of the switch itself. None of this affects the result.
+//! In a tree all switches of a rank send most packets up, over equal ports in equal rotation. Above
+//! the leaves, where no hosts make a difference, whole tables are equal but for the entry of the
+//! switch itself. Sharing never affects the result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,28 +17,28 @@ use super::keys::SameRows;
 use super::{Run, When};
 use crate::tables::{Lft, Pool};
 
-/// How many rows are kept, of 48 KB at most. Regular trees have one for each level; where ports are
-/// cabled in no order, hardly two switches share one.
+/// The maximum number of rows to keep, of at most 48 KB each. Regular trees have one row for each
+/// level; where ports are cabled in no order, hardly two switches share one.
 const MAX_ROWS: usize = 64;
 
-/// Entries by LID, by the divider and the ports that take turns.
+/// Entries by LID, keyed by the divider and the round-robin list of ports.
 type Rows = HashMap<(u32, Vec<u8>), Arc<[u8]>>;
 
 /// Tables under construction, and results kept from earlier ones.
 #[derive(Default)]
 pub(in super::super) struct Alike {
     pub(super) pool: Pool,
-    /// By tile; empty where a comparison was not worth it.
+    /// The equal rows of each tile; empty where comparing was not worth it.
     same: Vec<SameRows>,
     same_intact: Vec<SameRows>,
     rows: Mutex<Rows>,
     tables: Mutex<HashMap<Shape, Lft>>,
-    /// By switch: the columns to which it takes a detour; empty where few tables are made.
+    /// For each switch, the columns to which it takes a detour; empty where few tables are made.
     pub(super) detours: Vec<Vec<u32>>,
 }
 
 impl Alike {
-    /// For the tables of many switches.
+    /// Prepares for the tables of many switches.
     pub(in super::super) fn of(plan: &Plan<'_>) -> Alike {
         let same = |tiles: &[Arc<Tile>]| tiles.par_iter().map(|tile| SameRows::of(tile)).collect();
         Alike {
@@ -57,7 +57,8 @@ impl Alike {
         }
     }
 
-    /// Writes the output of `make` for this divider and these turns.
+    /// Writes the output of `make` for this divider and this rotation of ports to `table`, from
+    /// memory if it is known.
     pub(super) fn row(
         &self,
         divider: u32,
@@ -78,7 +79,8 @@ impl Alike {
         }
     }
 
-    /// The table that `make` makes for this shape.
+    /// Returns the table for this shape: the one known from another switch, else the one that
+    /// `make` makes.
     pub(super) fn table(&self, shape: Shape, make: impl FnOnce() -> Lft) -> Lft {
         let known = self.tables.lock().get(&shape).cloned();
         known.unwrap_or_else(|| {
@@ -88,10 +90,10 @@ impl Alike {
     }
 }
 
-/// All inputs of the entries of a switch for destinations at other switches.
+/// All inputs that determine a switch's entries for destinations at other switches.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) struct Shape {
-    /// Where each run of columns ends, and the class that it is of.
+    /// The end position of each run of columns, and its class.
     runs: Vec<(usize, usize)>,
     classes: Vec<Simple>,
 }
@@ -105,7 +107,8 @@ enum Simple {
 }
 
 impl Shape {
-    /// `None` where entries take detours, which differ at each switch.
+    /// The shape of a switch's table; `None` where entries take detours, which differ at each
+    /// switch.
     pub(super) fn of(classes: &[Class], runs: &[Run]) -> Option<Shape> {
         let simple = |class: &Class| match class {
             Class::Nowhere => Some(Simple::Nowhere),

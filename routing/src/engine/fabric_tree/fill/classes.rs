@@ -1,4 +1,4 @@
-//! Classes of columns with the same ways.
+//! Classes of columns that share their ways.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -9,29 +9,29 @@ use crate::digest::WordHasher;
 use crate::tables::NO_PATH;
 
 pub(super) enum Class {
-    /// There is no way.
+    /// No way leads to these columns.
     Nowhere,
-    /// There is one port.
+    /// A single port leads to these columns.
     Port(u8),
     Mixed(Box<Mixed>),
 }
 
-/// Ports that destinations are spread over.
+/// Ports over which destinations are spread.
 pub(super) struct Mixed {
-    /// The divider of numbers.
+    /// The divider of destination numbers.
     pub(super) divider: u32,
-    /// The ports by turn when nothing is missing.
+    /// The round-robin list of ports while nothing is missing.
     pub(super) base: Vec<u8>,
-    /// By port: whether it is present, and leads the cheapest way.
+    /// For each port: whether it is present and on a cheapest way.
     pub(super) eligible: [bool; 256],
-    /// Every port of `base` is eligible.
+    /// Whether every port of `base` is eligible.
     pub(super) is_intact: bool,
-    /// The ports by turn for destinations that have lost theirs.
+    /// The round-robin list of ports for destinations that have lost theirs.
     pub(super) detours: Vec<u8>,
 }
 
 impl Mixed {
-    /// By turn: the port of [`Mixed::base`].
+    /// [`Mixed::base`], padded to a fixed length.
     pub(super) fn port_of_turn(&self) -> [u8; 256] {
         let mut ports = [NO_PATH; 256];
         ports[..self.base.len()].copy_from_slice(&self.base);
@@ -43,9 +43,10 @@ impl Mixed {
 pub(super) struct Classes<'f, 'a> {
     filler: &'f Filler<'a>,
     list: Vec<Class>,
-    /// By way: the class of columns that have it alone, now and in the complete fabric.
+    /// For each way, the class of columns for which it is the only way, both now and in the
+    /// complete fabric.
     alone: Vec<Option<usize>>,
-    /// By the present ways, and the ways of the complete fabric.
+    /// Classes by the present ways and the ways of the complete fabric.
     others: HashMap<(Key, Key), usize, BuildHasherDefault<WordHasher>>,
 }
 
@@ -59,8 +60,7 @@ impl<'f, 'a> Classes<'f, 'a> {
         }
     }
 
-    /// The class of columns with these ways, of the present and of the complete fabric, one bit for
-    /// each.
+    /// The class of columns with these ways, in the present and in the complete fabric.
     pub(super) fn of(&mut self, now: Key, intact: Key) -> usize {
         let next = self.list.len();
         let class = match only_way(&now).filter(|_| now == intact) {
@@ -84,7 +84,7 @@ impl<'f, 'a> Classes<'f, 'a> {
     }
 }
 
-/// The way, where there is only one.
+/// The number of the way, if there is exactly one.
 fn only_way(key: &Key) -> Option<usize> {
     let mut words = key.iter().enumerate().filter(|(_, word)| **word != 0);
     let (number, word) = words.next()?;

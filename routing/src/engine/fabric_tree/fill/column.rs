@@ -8,18 +8,18 @@ use rayon::prelude::*;
 use super::super::super::paths::{Rows, TILE, Tile};
 use super::super::Plan;
 
-/// The costs of every switch towards one column.
+/// The costs from every switch to one column.
 pub(super) trait Costs {
-    /// By way down.
+    /// The cost of the cheapest path that only goes down.
     fn down(&self, switch: usize) -> u8;
-    /// As it is taken.
+    /// The cost of the path that is taken.
     fn taken(&self, switch: usize) -> u8;
 }
 
-/// Where they are computed: next to those of other columns.
+/// Costs that are read where they were computed, beside those of other columns.
 pub(super) struct InTile<'a> {
     pub(super) tile: &'a Tile,
-    /// Within the tile.
+    /// The index of the column within the tile.
     pub(super) column: usize,
 }
 
@@ -33,7 +33,7 @@ impl Costs for InTile<'_> {
     }
 }
 
-/// Next to each other, for as many looks as there are switches.
+/// Costs copied out of a tile, so that they are adjacent in memory for repeated reads.
 pub(super) struct Column {
     down: Vec<u8>,
     taken: Vec<u8>,
@@ -60,16 +60,16 @@ impl Costs for Column {
     }
 }
 
-/// Gathering a column is worth it when more than one switch in so many needs it: each has that many
-/// neighbours, or more.
+/// Gathering a column pays if more than one switch in this many needs it, because each switch reads
+/// the costs of at least this many neighbours.
 const ASKED_BY: usize = 16;
 
-/// The columns that many switches need.
+/// The columns that many switches need, copied out of their tiles.
 #[derive(Default)]
 pub(in super::super) struct Gathered(HashMap<usize, (Column, Option<Column>)>);
 
 impl Gathered {
-    /// Of the columns that each switch needs.
+    /// Gathers columns, given the columns that each switch needs.
     pub(in super::super) fn of(plan: &Plan<'_>, asked: &[Vec<u32>]) -> Gathered {
         let mut times = vec![0; plan.numbering.columns.len()];
         for &column in asked.iter().flatten() {
@@ -86,7 +86,8 @@ impl Gathered {
         Gathered(gathered.into_iter().collect())
     }
 
-    /// The present costs, and those of the complete fabric where parts are missing.
+    /// The present costs of a gathered column, and those of the complete fabric where parts are
+    /// missing; `None` if the column was not gathered.
     pub(super) fn get(&self, column: usize) -> Option<(&Column, Option<&Column>)> {
         let (now, intact) = self.0.get(&column)?;
         Some((now, intact.as_ref()))

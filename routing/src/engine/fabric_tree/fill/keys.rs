@@ -1,4 +1,4 @@
-//! The ways of a switch that cost least.
+//! Finds the least-cost ways of a switch.
 
 use std::collections::HashMap;
 
@@ -7,41 +7,41 @@ use super::{Filler, When};
 use crate::digest::digest;
 use crate::topology::SwitchIdx;
 
-/// How many ways one byte stands for.
+/// The number of ways that one byte represents.
 const BYTE_WAYS: usize = u8::BITS as usize;
 
 const WORD_WAYS: usize = u64::BITS as usize;
 
-/// A switch has at most 254 ports.
+/// An upper bound of the ways of a switch, which has at most 254 ports.
 const MAX_WAYS: usize = 256;
 
-/// Ways, one bit for each.
+/// A set of ways, one bit for each.
 pub(super) type Key = [u64; MAX_WAYS / WORD_WAYS];
 
-/// The ways of a switch that cost least towards each column of a tile, one bit for each way.
+/// The least-cost ways of a switch towards each column of a tile, one bit for each way.
 pub(super) struct Keys {
-    /// By eight ways: a byte for each column.
+    /// For each eight ways, a byte for each column.
     rows: Vec<Row>,
-    /// By column: 0 where it has the ways of the one before.
+    /// For each column, 0 where its ways equal those of the column before.
     changes: Row,
-    /// The ways of the current switch.
+    /// The ways of the current switch, grouped by neighbours with equal costs.
     alike: Vec<Alike>,
 }
 
-/// Ways whose neighbours cost alike.
+/// Ways whose neighbours have equal costs.
 struct Alike {
     is_above: bool,
-    /// How many hops the hop counts as.
+    /// The number of hops that crossing these ways counts as.
     hops: u8,
     /// One of the neighbours.
     neighbour: usize,
-    /// One bit for each way.
+    /// The set of these ways, one bit for each.
     ways: [u8; MAX_WAYS / BYTE_WAYS],
 }
 
-/// The equal rows of a tile.
+/// The switches that have equal rows in a tile.
 pub(super) struct SameRows {
-    /// By switch: the first whose row is the same.
+    /// For each switch, the first switch with an equal row.
     down: Vec<u32>,
     taken: Vec<u32>,
 }
@@ -58,7 +58,7 @@ impl SameRows {
 fn first_of_same(rows: &Rows) -> Vec<u32> {
     let mut known: HashMap<u64, u32> = HashMap::new();
     let first = |(switch, row): (usize, &Row)| {
-        // Fewer switches than LIDs.
+        // There are fewer switches than LIDs.
         let own = switch as u32;
         let first = *known.entry(digest(row)).or_insert(own);
         if rows[first as usize] == *row {
@@ -79,7 +79,7 @@ impl Keys {
         }
     }
 
-    /// The keys of a tile; one look serves all ways to neighbours whose rows are `same`.
+    /// Finds the keys of a tile. Neighbours whose rows are equal by `same` are read once.
     pub(super) fn set(
         &mut self,
         filler: &Filler<'_>,
@@ -131,7 +131,7 @@ impl Keys {
             let is_same = |alike: &Alike| {
                 (alike.is_above, alike.neighbour, alike.hops) == (is_above, neighbour, way.hops)
             };
-            // Ways to neighbours of one kind follow each other.
+            // Ways to neighbours of one kind are usually adjacent.
             let known = self.alike.iter().rposition(is_same).unwrap_or_else(|| {
                 self.alike.push(Alike {
                     is_above,
@@ -154,8 +154,8 @@ impl Keys {
         key
     }
 
-    /// By column: not 0 where it has other ways than the one before, or is the first. `own`, from
-    /// which no way leads to itself, goes with the one before.
+    /// For each column, nonzero if it is the first or its ways differ from those of the column
+    /// before. The switch's `own` column, to which it has no way, is joined to the column before.
     pub(super) fn starts(&self, own: Option<usize>) -> Row {
         let mut starts = self.changes;
         starts[0] = 1;
@@ -185,7 +185,7 @@ pub(super) fn nonzero(row: &Row) -> impl Iterator<Item = usize> + '_ {
     })
 }
 
-/// The ways that a key stands for.
+/// The numbers of the ways that a key represents.
 pub(super) fn ways(key: &Key) -> Vec<usize> {
     let count: u32 = key.iter().map(|word| word.count_ones()).sum();
     let mut ways = Vec::with_capacity(count as usize);
@@ -199,12 +199,12 @@ pub(super) fn ways(key: &Key) -> Vec<usize> {
     ways
 }
 
-/// The cost that the next switch must have, by column: on the way down, and on the way up.
+/// For each column, the cost that the next switch must have: on a path down, and on a path up.
 fn next_costs(tile: &Tile, switch: SwitchIdx) -> (Row, Row) {
     let (mut down, mut up) = ([NEVER; TILE], [NEVER; TILE]);
     let (own, taken) = (&tile.down[switch.index()], &tile.taken[switch.index()]);
-    // A cost of 0, and an unreached column, have no next: one less of both is past all costs.
-    // Without a branch, as it is done for every switch and tile.
+    // A cost of 0 and an unreached column have no next switch: one less than either is above all
+    // costs. The computation has no branch, because it runs for every switch and tile.
     let one_less = |cost: u8| cost.wrapping_sub(1).min(NEVER);
     for column in 0..TILE {
         down[column] = one_less(own[column]);
@@ -214,7 +214,7 @@ fn next_costs(tile: &Tile, switch: SwitchIdx) -> (Row, Row) {
     (down, up)
 }
 
-/// The same over a hop that counts as `hops`.
+/// The costs as in [`next_costs`], across a hop that counts as `hops`.
 fn farther_costs(tile: &Tile, switch: SwitchIdx, hops: u8) -> (Row, Row) {
     let (mut down, mut up) = ([NEVER; TILE], [NEVER; TILE]);
     let (own, taken) = (&tile.down[switch.index()], &tile.taken[switch.index()]);

@@ -1,4 +1,4 @@
-//! One switch's table.
+//! Fills the table of one switch.
 
 mod alike;
 mod classes;
@@ -26,10 +26,10 @@ use super::turns::{detours, turn};
 use crate::tables::{Lft, NO_PATH};
 use crate::topology::SwitchIdx;
 
-/// Room for the entries of any table.
+/// A buffer for the entries of a table of any length.
 pub(super) type Scratch = Box<[u8; 1 << 16]>;
 
-/// Scratch space in any state.
+/// A new scratch buffer; its contents do not matter.
 pub(super) fn scratch() -> Scratch {
     Box::new([NO_PATH; 1 << 16])
 }
@@ -41,11 +41,11 @@ pub(super) struct Filler<'a> {
     divider: u32,
     ways: Vec<Way<'a>>,
     up_count: usize,
-    /// By port: the way that it belongs to, for present links only.
+    /// For each port, the number of its way; only for links that are present.
     way_of_port: [u8; 256],
 }
 
-/// Columns next to each other that have the same ways.
+/// Adjacent columns that share their ways.
 struct Run {
     positions: std::ops::Range<usize>,
     class: usize,
@@ -63,7 +63,7 @@ impl<'a> Filler<'a> {
                 let group = known.group(index);
                 for (link, index) in group.links.iter().zip(known.link_range(index)) {
                     if plan.live.links.contains(index) {
-                        // At most 254 ports, so at most as many ways.
+                        // A switch has at most 254 ports, and so at most as many ways.
                         way_of_port[link.port.index()] = number as u8;
                     }
                 }
@@ -89,13 +89,13 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The table, which shares equal parts with others of `alike`.
+    /// Computes the table, which shares equal parts with other tables of `alike`.
     pub(super) fn lft(&self, alike: &Alike, scratch: &mut Scratch) -> Lft {
         let (classes, runs) = self.runs(alike);
         let has_few = self.own_entries().nth(1).is_none()
             && self.plan.own.is_empty(self.switch)
             && self.detours(alike).is_empty();
-        // Destinations at a leaf make its table one of its own.
+        // A leaf's table is unique because of the destinations attached to the leaf.
         let shape = has_few.then(|| Shape::of(&classes, &runs)).flatten();
         let Some(shape) = shape else {
             let table = self.fill(&classes, &runs, alike, scratch);
@@ -112,7 +112,7 @@ impl<'a> Filler<'a> {
         lft
     }
 
-    /// The entries by LID, in `scratch`.
+    /// Computes the entries by LID, in `scratch`.
     pub(super) fn table<'s>(&self, scratch: &'s mut Scratch) -> &'s [u8] {
         let alike = Alike::default();
         let (classes, runs) = self.runs(&alike);
@@ -122,7 +122,7 @@ impl<'a> Filler<'a> {
         table
     }
 
-    /// The entries by LID, without the destinations at the switch itself.
+    /// Fills the entries by LID, except those of destinations at the switch itself.
     fn fill<'s>(
         &self,
         classes: &[Class],
@@ -132,7 +132,7 @@ impl<'a> Filler<'a> {
     ) -> &'s mut [u8] {
         let plan = self.plan;
         let table = &mut scratch[..=plan.present.top_lid().index()];
-        // Towards most of the fabric most switches have the same ways: all those up.
+        // Towards most of the fabric most switches have the same ways: all their uplinks.
         let mut positions = vec![0; classes.len()];
         for run in runs {
             positions[run.class] += run.positions.len();
@@ -154,7 +154,7 @@ impl<'a> Filler<'a> {
                 *entry = NO_PATH;
             }
         }
-        // Positions without a LID, gaps and missing ports, write to entry 0.
+        // Positions without a LID, which are gaps and missing ports, have written to entry 0.
         table[0] = NO_PATH;
         table
     }
@@ -196,7 +196,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The ways of the detour to a column, and those of the complete fabric.
+    /// The ways of the detour to a column, and the ways in the complete fabric; `None` if the
+    /// switch takes no detour to it.
     fn ways_of_detour(&self, column: usize) -> Option<(Vec<usize>, Vec<usize>)> {
         let detour = self.plan.detours.get(self.switch, column)?;
         let first = self.plan.known.group_range(self.switch).start;
@@ -216,10 +217,11 @@ impl<'a> Filler<'a> {
     fn class_by_detour(&self, ways: &[usize], intact: &[usize]) -> Class {
         let mut class = self.classify(ways, intact);
         if let Class::Mixed(class) = &mut class {
-            // All ways that could be one, so that turns stay when one of them comes or goes.
+            // The rotation has all ways that could be part of a detour, so that it does not change
+            // when one of them comes or goes.
             let order = &*self.plan.detours.order;
             let is_way = |way: &&Way<'_>| {
-                // As numbered in the known fabric.
+                // Switches are numbered as in the known fabric.
                 order.is_above(SwitchIdx(way.neighbour as u32), self.switch)
             };
             fill_turns(&mut class.detours, self.ways.iter().filter(is_way));
@@ -228,8 +230,8 @@ impl<'a> Filler<'a> {
         class
     }
 
-    /// Ensures that a detour is eligible: turns have no ports far slower than others, which may be
-    /// the only ones left.
+    /// Ensures that a detour is eligible: the rotation leaves out ports far slower than others, but
+    /// these may be the only ones left.
     fn keep_open(&self, ways: &[usize], class: &mut Mixed) {
         let is_eligible = |port: &u8| class.eligible[usize::from(*port)];
         if !class.detours.iter().any(is_eligible) {
@@ -254,8 +256,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// All columns, in runs of equal ways. The switch's own column goes with the one before: no way
-    /// leads there, and [`Self::own_entries`] gives its entries.
+    /// Groups all columns into runs of equal ways. The switch's own column joins the run before it:
+    /// no way leads there, and [`Self::own_entries`] gives its entries.
     fn runs(&self, alike: &Alike) -> (Vec<Class>, Vec<Run>) {
         let plan = self.plan;
         let own = plan.numbering.column_of[self.switch.index()] as usize;
@@ -299,7 +301,7 @@ impl<'a> Filler<'a> {
         &self.plan.up_turns[self.switch.index()]
     }
 
-    /// The ways that cost least towards one column.
+    /// The least-cost ways towards one column.
     fn cheapest(&self, costs: &impl Costs, when: When) -> Vec<usize> {
         let (down, taken) = (
             costs.down(self.switch.index()),
@@ -323,7 +325,7 @@ impl<'a> Filler<'a> {
             .collect()
     }
 
-    /// The entries of some columns; `columns` may repeat one.
+    /// The entries of the given columns; `columns` may contain duplicates.
     pub(super) fn entries(&self, columns: &[u32], gathered: &Gathered) -> Vec<(Lid, u8)> {
         let plan = self.plan;
         let mut columns = columns.to_vec();
@@ -365,7 +367,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The divider of numbers in the choice among some ways.
+    /// The divider of destination numbers for a choice among some ways.
     fn divider_among(&self, ways: &[usize]) -> u32 {
         let downward = |&way: &usize| self.plan.numbering.downward[self.ways[way].neighbour];
         match ways {
@@ -421,8 +423,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Fills a whole table as if all destinations were of one class; `false` for a class without
-    /// plain turns.
+    /// Fills a whole table as if all destinations belonged to one class; `false` for a class
+    /// without a plain rotation.
     fn lay(&self, class: &Class, alike: &Alike, table: &mut [u8]) -> bool {
         let Class::Mixed(class) = class else {
             return false;
@@ -440,8 +442,8 @@ impl<'a> Filler<'a> {
         true
     }
 
-    /// Gives positions of a class their own ports, where those lead the cheapest way. A class of
-    /// one port leaves no choice.
+    /// Applies the exceptions to the closed form for positions of a class, where their port is on a
+    /// cheapest way. A class of one port leaves no choice.
     fn fill_own(&self, class: &Class, positions: std::ops::Range<usize>, table: &mut [u8]) {
         let Class::Mixed(class) = class else {
             return;
@@ -496,7 +498,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The position's own port where that leads the cheapest way, else the port of the closed form.
+    /// The port of the exception for the position where that is on a cheapest way, else the port of
+    /// the closed form.
     fn port(&self, class: &Mixed, position: usize) -> u8 {
         match self.plan.own.port(self.switch, position) {
             Some(port) if class.eligible[usize::from(port)] => port,
@@ -504,7 +507,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The port of the closed form where it is open, else the first detour that is open.
+    /// The port of the closed form where it is eligible, else the first eligible detour.
     fn port_in_closed_form(&self, class: &Mixed, position: usize) -> u8 {
         if !class.base.is_empty() {
             let place = &self.plan.numbering.places[position];

@@ -1,4 +1,4 @@
-//! The ways out of a switch, and the turns of their ports.
+//! The ways out of a switch, and the rotation of their ports.
 
 use rayon::prelude::*;
 
@@ -9,19 +9,19 @@ use crate::topology::{Group, HalfLink, Order, SwitchIdx, Topology};
 pub(super) struct Way<'a> {
     pub(super) neighbour: usize,
     pub(super) links: &'a [HalfLink],
-    /// How many hops the hop counts as.
+    /// The number of hops that crossing it counts as.
     pub(super) hops: u8,
-    /// By the order that paths follow.
+    /// Whether the neighbour is above, in the order that paths follow.
     pub(super) is_above: bool,
     pub(super) is_usually_above: bool,
-    /// By the levels that traffic is spread by.
+    /// Whether the neighbour is on a higher level, by the levels that spread traffic.
     pub(super) is_up: bool,
     pub(super) is_down: bool,
     pub(super) is_live: bool,
 }
 
 impl Way<'_> {
-    /// Whether it is present, and leads to a switch above.
+    /// Whether the way exists, and whether it leads to a switch above.
     pub(super) fn stands(&self, when: When) -> (bool, bool) {
         match when {
             When::Now => (self.is_live, self.is_above),
@@ -30,7 +30,7 @@ impl Way<'_> {
     }
 }
 
-/// The fabric that a question is about.
+/// The state of the fabric that is meant.
 #[derive(Clone, Copy)]
 pub(super) enum When {
     /// The present fabric.
@@ -39,7 +39,7 @@ pub(super) enum When {
     Usually,
 }
 
-/// By switch: the turns of all ways up, missing ones included.
+/// For each switch, the round-robin list of the ports of all uplinks, missing ones included.
 pub(in super::super) fn up_turns(known: &Topology, order: &Order) -> Vec<Vec<u8>> {
     let level = |switch: SwitchIdx| order.levels()[switch.index()];
     let of = |switch: SwitchIdx| {
@@ -60,17 +60,17 @@ pub(in super::super) fn up_turns(known: &Topology, order: &Order) -> Vec<Vec<u8>
         .collect()
 }
 
-/// Writes the turns of the ports of some ways.
+/// Writes the round-robin list of the ports of some ways.
 pub(super) fn fill_turns<'w>(turns: &mut Vec<u8>, ways: impl Iterator<Item = &'w Way<'w>> + Clone) {
     let group = |way: &'w Way<'w>| Group {
-        // As numbered in the known fabric.
+        // Switches are numbered as in the known fabric.
         neighbour: SwitchIdx(way.neighbour as u32),
         links: way.links,
     };
     slots::fill(turns, ways.map(group));
 }
 
-/// The turns of those ports of some ways that are eligible: as if the other ports, which may be far
+/// The round-robin list of the eligible ports of some ways, as if the other ports, which may be far
 /// faster, did not exist.
 pub(super) fn turns_among<'w>(
     ways: impl Iterator<Item = &'w Way<'w>>,
@@ -87,7 +87,7 @@ pub(super) fn turns_among<'w>(
     slots::fill(
         &mut turns,
         groups.map(|(neighbour, links)| Group {
-            // As numbered in the known fabric.
+            // Switches are numbered as in the known fabric.
             neighbour: SwitchIdx(*neighbour as u32),
             links,
         }),

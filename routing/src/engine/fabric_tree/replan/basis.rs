@@ -1,4 +1,5 @@
-//! The known fabric of a routing, and where it differs from that of the routing before.
+//! The known fabric of a routing, and its differences from the known fabric of the previous
+//! routing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,28 +19,28 @@ use super::mending::Repair;
 use super::{State, Touched};
 use crate::topology::{SwitchIdx, Topology};
 
-/// A known fabric with its present parts, and the difference to those of the routing before.
+/// A known fabric with its present parts, and the differences from those of the previous routing.
 pub(super) struct Basis {
     pub(super) fabric: KnownFabric,
     pub(super) live: Live,
-    /// The detours before, by the numbers of this known fabric.
+    /// The previous detours, by the numbers of this known fabric.
     pub(super) detours: Arc<Detours>,
-    /// Whether the known fabric is another one.
+    /// Whether the known fabric has changed.
     pub(super) is_changed: bool,
-    /// Switches at which a link or a destination has come or gone, and those that spread their
-    /// packets by other numbers.
+    /// Switches at which a link or a destination has come or gone, and switches whose dividers have
+    /// changed.
     pub(super) ends: FixedBitSet,
     pub(super) touched: Touched,
-    /// The columns in which costs of the complete fabric differ.
+    /// The columns whose costs in the complete fabric have changed.
     pub(super) changed: BTreeSet<u32>,
 }
 
 impl Basis {
-    /// The known fabric for `topology`: the earlier one, or that with the parts which were never
-    /// seen before.
+    /// Finds the known fabric for `topology`: the earlier one, extended by any parts that were
+    /// never seen before.
     ///
     /// # Errors
-    /// Why the results for another known fabric differ everywhere.
+    /// The reason why another known fabric changes the results everywhere.
     pub(super) fn of(
         earlier: &State,
         topology: &Topology,
@@ -65,7 +66,8 @@ impl Basis {
         })
     }
 
-    /// With the parts of `topology` that were never seen before.
+    /// The basis for a known fabric extended by the parts of `topology` that were never seen
+    /// before.
     fn joined(
         earlier: &State,
         topology: &Topology,
@@ -92,8 +94,8 @@ impl Basis {
         Ok(basis)
     }
 
-    /// Adds the switches whose numbers are divided by another divider than before, and the columns
-    /// of destinations with another number.
+    /// Adds to `ends` the switches whose divider has changed, and to `touched` the columns of
+    /// destinations whose number has changed.
     fn add_other_numbers(&mut self, was: &Numbering) {
         let (known, now) = (&self.fabric.known, &self.fabric.numbering);
         for switch in known.indices() {
@@ -149,7 +151,8 @@ impl Basis {
         repair.tiles(&earlier.tiles, &mut self.touched, &mut self.changed)
     }
 
-    /// Adds the columns of destinations for which a switch has another port of its own.
+    /// Adds to `touched` the columns of destinations for which a switch's exception to the closed
+    /// form has changed.
     fn touch_other_ports(&mut self, was: &KnownFabric) {
         let (own, other) = (&self.fabric.own, &was.own);
         let differs = |&(switch, position, port): &(SwitchIdx, usize, u8)| {
@@ -164,7 +167,7 @@ impl Basis {
         }
     }
 
-    /// The LIDs by position, and the columns in which they differ from those before.
+    /// The LID at each position, and the columns in which LIDs have changed.
     pub(super) fn lids(&self, earlier: &State) -> (Arc<Vec<u16>>, Vec<u32>) {
         if !self.is_changed && self.live.destinations == earlier.live.destinations {
             return (earlier.lids.clone(), Vec::new());
@@ -175,8 +178,8 @@ impl Basis {
         (Arc::new(lids), columns)
     }
 
-    /// Whether new pairs must be reached: pairs of switches that have come, or of components that
-    /// are joined now.
+    /// Whether pairs need a path that needed none before: pairs with a new switch, or pairs across
+    /// components that are now connected.
     pub(super) fn asks_more(&self, earlier: &State, topology: &Topology) -> bool {
         let mut both = self.live.switches.iter().zip(&earlier.live.switches);
         topology.components().len() != 1
@@ -185,11 +188,11 @@ impl Basis {
     }
 }
 
-/// The known fabric with the parts of `topology` that were never seen before, but with the earlier
-/// costs.
+/// The known fabric extended by the parts of `topology` that were never seen before, still with the
+/// earlier costs.
 ///
 /// # Errors
-/// Why the results for it differ everywhere.
+/// The reason why another known fabric changes the results everywhere.
 fn joined_fabric(
     was: &KnownFabric,
     topology: &Topology,
@@ -225,7 +228,7 @@ fn columns_of(numbering: &Numbering, differs: impl Fn(&usize) -> bool) -> Vec<u3
         .collect()
 }
 
-/// Switches of a known fabric at which a link or a destination has come or gone.
+/// The switches of a known fabric at which a link or a destination has come or gone.
 fn ends_among(known: &Topology, was: &Live, now: &Live) -> FixedBitSet {
     let mut ends = FixedBitSet::with_capacity(known.switch_count());
     let mut links = now.links.clone();
@@ -245,7 +248,8 @@ fn ends_among(known: &Topology, was: &Live, now: &Live) -> FixedBitSet {
     ends
 }
 
-/// Switches that two known fabrics, with the same switches, and their present parts have not alike.
+/// The switches whose links, destinations or present parts differ between two known fabrics that
+/// have the same switches.
 fn ends_between(was: (&Topology, &Live), now: (&Topology, &Live)) -> FixedBitSet {
     let links = |(known, live): (&Topology, &Live), switch| {
         let own = known.links_of(switch);

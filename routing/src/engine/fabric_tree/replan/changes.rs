@@ -1,4 +1,4 @@
-//! The entries that differ from the tables before.
+//! Finds the entries that differ from the previous tables.
 
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
@@ -13,7 +13,7 @@ use crate::topology::SwitchIdx;
 /// An entry of a table that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Change {
-    /// The switch whose entry it is.
+    /// The switch that holds the entry.
     pub switch: SwitchIdx,
     /// The LID of the entry.
     pub lid: Lid,
@@ -23,16 +23,17 @@ pub struct Change {
     pub after: u8,
 }
 
-/// The difference between the tables before and those of a plan.
+/// The differences between the previous tables and those of a plan.
 pub(super) struct Differences {
-    /// By switch, as it is numbered now: its table before.
+    /// The previous table of each switch, by its present number.
     pub(super) before: Vec<Lft>,
-    /// By switch and LID.
+    /// The changes, sorted by switch and LID.
     pub(super) changes: Vec<Change>,
 }
 
 impl Differences {
-    /// Whole tables of new switches and of `ends`, of the others the `touched` columns.
+    /// Compares the whole tables of new switches and of `ends`, and only the `touched` columns of
+    /// all other switches.
     pub(super) fn of(
         plan: &Plan<'_>,
         earlier: &State,
@@ -49,7 +50,8 @@ impl Differences {
         let goes: Vec<Lid> = goes(plan, earlier);
         let gathered = Gathered::of(plan, touched);
         let of_switch = |(number, (&switch, before)): (usize, (&SwitchIdx, &Lft))| {
-            // Numbered as in the topology, whose order is that of the known fabric.
+            // Switches are numbered as in the topology, which has them in the order of the known
+            // fabric.
             let number = SwitchIdx(number as u32);
             let columns = &touched[switch.index()];
             if was(switch).is_none() || ends.contains(switch.index()) {
@@ -91,9 +93,9 @@ fn goes(plan: &Plan<'_>, earlier: &State) -> Vec<Lid> {
         .collect()
 }
 
-/// The entries of a table that differ.
+/// The entries in which a table differs from the previous one.
 fn differences(switch: SwitchIdx, before: &Lft, after: &[u8]) -> Vec<Change> {
-    // Beyond the end of `after` there is no path.
+    // There is no path beyond the end of `after`.
     let last = after
         .len()
         .max(before.top().map_or(0, |top| top.index() + 1));

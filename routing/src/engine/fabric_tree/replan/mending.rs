@@ -1,4 +1,4 @@
-//! Repair of costs next to changes of the fabric.
+//! Repairs costs next to changes of the fabric.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use super::super::numbering::Numbering;
 use super::Touched;
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// A fabric whose ways differ from those of known costs.
+/// A fabric whose ways have changed since costs were computed.
 pub(super) struct Repair<'a> {
     pub(super) known: &'a Topology,
     pub(super) order: &'a Order,
     pub(super) numbering: &'a Numbering,
     pub(super) ways: Ways<'a>,
-    /// Every switch at which a link has come or gone, and others perhaps.
+    /// Every switch at which a link has come or gone; others may be included.
     pub(super) ends: &'a FixedBitSet,
-    /// Missing switches.
+    /// The missing switches.
     pub(super) absent: &'a FixedBitSet,
 }
 
 impl Repair<'_> {
-    /// `earlier` costs, repaired. Adds the columns in which some differ to `changed`, and those in
-    /// which the entries of a switch may differ to `touched`.
+    /// Repairs the `earlier` costs. Adds the columns with different costs to `changed`, and to
+    /// `touched` the columns in which a switch's entries may differ.
     pub(super) fn tiles(
         &self,
         earlier: &[Arc<Tile>],
@@ -41,11 +41,11 @@ impl Repair<'_> {
         mended.into_iter().map(|mended| mended.tile).collect()
     }
 
-    /// The columns of a tile in which the cost of one of `ends` does not follow from its neighbours
-    /// any more.
+    /// The columns of a tile in which the cost of one of `ends` no longer follows from its
+    /// neighbours.
     fn first_changes(&self, tile: &Tile) -> FixedBitSet {
         let mut columns = FixedBitSet::with_capacity(TILE);
-        // Missing switches lead nowhere, and no switch uses their costs until they are back.
+        // Missing switches lead nowhere, and their costs are not used until they are back.
         for end in self.ends.difference(self.absent) {
             let switch = SwitchIdx(end as u32);
             let own = self.numbering.column_of[end] as usize;
@@ -62,7 +62,7 @@ impl Repair<'_> {
         columns
     }
 
-    /// A tile with some of its columns computed again.
+    /// Computes some columns of a tile again.
     fn again(&self, earlier: &Arc<Tile>, columns: &FixedBitSet) -> Mended {
         if columns.is_clear() {
             return Mended {
@@ -87,8 +87,8 @@ impl Repair<'_> {
         }
     }
 
-    /// Adds the columns of a tile to the switches whose costs differ in them, and to the neighbours
-    /// for which they are, or were, a way of least cost.
+    /// Adds the columns in which a switch's costs have changed to that switch, and to the
+    /// neighbours for which it has become, or has ceased to be, a least-cost next hop.
     fn touch(&self, was: &Tile, mended: &Mended, touched: &mut Touched) {
         let (is, order) = (&mended.tile, self.order);
         for &(column, switch) in &mended.others {
@@ -104,7 +104,7 @@ impl Repair<'_> {
                         && cost(&tile.taken, from) != UNREACHED
                         && cost(&tile.taken, switch) == cost(&tile.taken, from) - 1
                 } else {
-                    // The destination's own switch has no next.
+                    // The destination switch has no next hop.
                     goes_down
                         && cost(&tile.down, from) != 0
                         && cost(&tile.down, switch) == cost(&tile.down, from) - 1
@@ -120,18 +120,18 @@ impl Repair<'_> {
     }
 }
 
-/// A tile with its columns repaired.
+/// A tile whose columns are repaired.
 struct Mended {
     tile: Arc<Tile>,
-    /// (column of the tile, switch) whose costs differ from before.
+    /// Pairs of (column within the tile, switch) whose costs have changed.
     others: Vec<(usize, SwitchIdx)>,
 }
 
 impl Mended {
-    /// The columns in which costs differ from before, some of them several times.
+    /// The columns in which costs have changed; a column may be listed several times.
     fn columns(&self) -> impl Iterator<Item = u32> + '_ {
         let columns = self.others.iter();
-        // Fewer columns than LIDs.
+        // There are fewer columns than LIDs.
         columns.map(|&(column, _)| (self.tile.first + column) as u32)
     }
 }

@@ -1,14 +1,14 @@
-//! Routing from the results of an earlier routing, with a look at the changes only.
+//! Recomputes a routing from the results of an earlier one, and looks only at what has changed.
 //!
-//! Columns of costs do not depend on each other, and within one the costs are the only ones in
-//! which every switch is one hop further than its best neighbour. So a column changes only where
-//! that fails next to a link that has gone or come, and a look at the ends of those links finds the
+//! Columns of costs do not depend on each other, and within a column only one set of costs makes
+//! every switch one hop further than its best neighbour. A column therefore changes only if that
+//! rule fails next to a link that has gone or come, and checking the ends of those links finds the
 //! columns to compute again. An entry changes only at such an end, or where the costs around it
-//! did.
+//! have changed.
 //!
-//! A cable or host where none was seen before changes the known fabric as well. As long as its
-//! subtrees and the positions of its destinations stay, the same look at the ends of links repairs
-//! the costs of the complete fabric, and the other results are compared with those before.
+//! A cable or host at a place where none was seen before changes the known fabric as well. As long
+//! as its subtrees and the positions of its destinations stay, the same check of link ends repairs
+//! the costs of the complete fabric, and the other results are compared with the earlier ones.
 
 mod basis;
 mod changes;
@@ -31,34 +31,34 @@ use crate::lanes::Lanes;
 use crate::tables::{Lft, Tables};
 use crate::topology::{Order, Topology, TopologyId};
 
-/// The results that a routing keeps for the next.
+/// The results that a routing keeps for the next one.
 #[derive(Clone)]
 pub(crate) struct State {
     pub(super) fabric: KnownFabric,
     /// The topology that was routed.
     pub(super) present: TopologyId,
     pub(super) live: Live,
-    /// The order that packets follow until the missing parts are back, where that of the fabric
-    /// leaves pairs without a path.
+    /// The order that packets follow until the missing parts are back; `None` unless the usual
+    /// order leaves pairs without a path.
     pub(super) interim: Option<Arc<Order>>,
     pub(super) detours: Arc<Detours>,
     pub(super) connect_roots: bool,
-    /// By position.
+    /// The LID at each position, 0 for none.
     pub(super) lids: Arc<Vec<u16>>,
-    /// Costs of the topology.
+    /// The costs in the topology.
     pub(super) tiles: Vec<Arc<Tile>>,
-    /// By the numbers of the topology that they were made for.
+    /// The tables, by the switch numbers of the topology for which they were made.
     pub(super) tables: Tables,
     pub(super) categories: Arc<Categories>,
     pub(super) numbers: Arc<Numbers>,
-    /// How many components the fabric of these tables had.
+    /// The number of components of the fabric of these tables.
     pub(super) parts: usize,
-    /// How many moves in [`KnownFabric::own`] rebalancing made while parts are missing.
+    /// The number of moves in [`KnownFabric::own`] that rebalancing made because parts are missing.
     pub(super) relieved: usize,
 }
 
 impl State {
-    /// Whether `topology` is like the one that was routed.
+    /// Whether `topology` equals the one that was routed.
     pub(super) fn is_for(&self, topology: &Topology) -> bool {
         match topology.changes_since(&self.present) {
             Some([]) => true,
@@ -90,17 +90,18 @@ impl State {
     }
 }
 
-/// A state, as part of a ranking. It can be made again at any time, and makes no difference to the
+/// A state as part of a ranking. It can be recomputed at any time, and makes no difference to the
 /// routes.
 #[derive(Clone)]
 pub struct Prepared {
-    /// `None` where the next routing has to begin from the topology.
+    /// The state; `None` if the next routing has to start from the topology.
     pub(crate) state: Option<Arc<State>>,
-    /// Why the routes were computed from the topology; `None` where those before were changed.
+    /// The reason why the routes were computed from the topology; `None` if the previous routes
+    /// were changed.
     pub(crate) whole: Option<&'static str>,
 }
 
-/// Nothing, from an engine that always begins from the topology.
+/// No state, as from an engine that always starts from the topology.
 impl Default for Prepared {
     fn default() -> Prepared {
         Prepared {
@@ -111,7 +112,7 @@ impl Default for Prepared {
 }
 
 impl Prepared {
-    /// The state of routes that were made from those before.
+    /// The state of routes that were derived from the previous ones.
     pub(super) fn by_changes(state: State) -> Prepared {
         let state = Some(Arc::new(state));
         Prepared { state, whole: None }
@@ -136,23 +137,23 @@ impl PartialEq for Prepared {
 
 impl Eq for Prepared {}
 
-/// A routing as the difference to the one before it.
+/// A routing, as its difference from the previous one.
 pub struct Replan {
     state: State,
-    /// By switch, as it is numbered now: its table before.
+    /// The previous table of each switch, by its present number.
     before: Vec<Lft>,
     changes: Vec<Change>,
     ranking: Ranking,
 }
 
 impl Replan {
-    /// The entries that differ, by switch and LID. A new switch had no entries.
+    /// The entries that differ, sorted by switch and LID. A new switch had no entries before.
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
 
-    /// The same routing as one computed from nothing. It shares memory with `previous`, tables of
-    /// the same topology, where both are equal.
+    /// Returns the complete routing, equal to one computed from nothing. It shares memory with
+    /// `previous`, tables of the same topology, where both are equal.
     pub fn into_routing(self, previous: Option<&Tables>) -> Routing {
         let entries = self.changes.iter();
         let entries = entries.map(|change| (change.switch, change.lid, change.after));
@@ -167,12 +168,13 @@ impl Replan {
     }
 }
 
-/// The routing of `topology` as the difference to the one whose ranking `options` have.
+/// Computes the routing of `topology` as its difference from the routing whose ranking is in
+/// `options`.
 ///
 /// # Errors
-/// Why the routes have to be computed from the topology, in a few words: there are none in force,
-/// parts that were never seen before change the results everywhere, or another order is needed to
-/// reach everything.
+/// The reason, in a few words, why the routes have to be computed from the topology: there are none
+/// in force, parts that were never seen before change the results everywhere, or another order is
+/// needed to connect all pairs.
 pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static str> {
     let (ranking, earlier) = in_force(options)?;
     let basis = Basis::of(earlier, topology, options, &ranking.reason)?;
@@ -210,7 +212,7 @@ pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static
 /// The ranking and the results of the routing in force.
 ///
 /// # Errors
-/// Why they are no help.
+/// The reason why they cannot be used.
 fn in_force(options: &Options) -> Result<(&Ranking, &State), &'static str> {
     let ranking = (options.previous_ranking.as_ref()).ok_or("no routes are in force")?;
     let earlier = ranking.prepared.state.as_deref();
@@ -235,10 +237,10 @@ fn in_force(options: &Options) -> Result<(&Ranking, &State), &'static str> {
     Ok((ranking, earlier))
 }
 
-/// The columns in which the entries of each switch may change.
+/// For each switch, the columns in which its entries may change.
 type Touched = Vec<Vec<u32>>;
 
-/// The results for a topology, repaired where they differ from those before.
+/// The results for a topology, repaired where they differ from the earlier ones.
 struct Repaired {
     fabric: KnownFabric,
     live: Live,
@@ -246,14 +248,14 @@ struct Repaired {
     lids: Arc<Vec<u16>>,
     tiles: Vec<Arc<Tile>>,
     relieved: usize,
-    /// Switches whose whole tables are to be compared.
+    /// The switches whose whole tables are to be compared.
     ends: FixedBitSet,
     touched: Touched,
 }
 
 impl Repaired {
     /// # Errors
-    /// Another order is needed to reach everything.
+    /// Another order is needed to connect all pairs.
     fn of(
         earlier: &State,
         mut basis: Basis,

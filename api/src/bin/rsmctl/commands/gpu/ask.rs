@@ -118,7 +118,7 @@ async fn export(request: v1::ExportGpuFileRequest, session: &mut Session) -> Res
     session.output.file(&file.content)
 }
 
-/// A file, of its pieces.
+/// Reads a file from its pieces.
 async fn read_file(
     request: v1::ExportGpuFileRequest,
     session: &mut Session,
@@ -136,10 +136,10 @@ async fn read_file(
     Ok(file)
 }
 
-/// The most hosts to list by name; more show as a count.
+/// The maximum number of hosts that are listed by name; further ones are counted.
 const NAMED: usize = 8;
 
-/// Prints changes until the server ends the stream, the reader goes away or the operator
+/// Prints changes until the server ends the stream, the reader closes the output or the operator
 /// interrupts.
 async fn watch(session: &mut Session) -> Result<(), Failure> {
     let request = v1::WatchGpuHostsRequest {};
@@ -155,7 +155,7 @@ async fn watch(session: &mut Session) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A message in one line.
+/// A message as one line.
 fn change(message: &v1::WatchGpuHostsResponse) -> String {
     let list = |what: &str, hosts: &[String]| match hosts.len() {
         0 => String::new(),
@@ -224,7 +224,7 @@ async fn status(session: &mut Session) -> Result<(), Failure> {
         .try_for_each(|line| session.output.line(&printable(line)))
 }
 
-/// Seconds for people: the largest unit that leaves two digits, rounded down.
+/// A number of seconds in the largest unit that leaves two digits, rounded down.
 fn duration(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -325,7 +325,7 @@ async fn pair(
     Ok(())
 }
 
-/// The lines of a host's peer map that are of another host.
+/// The lines of a host's peer map that concern another host.
 async fn host_pairs(host: String, peer: &str, session: &mut Session) -> Result<(), Failure> {
     let request = v1::ExportGpuFileRequest {
         name: "peers".to_owned(),
@@ -359,7 +359,7 @@ async fn plan(
     }
     if let Some(file) = file {
         for warning in &plan.warnings {
-            // Standard output is the file; if standard error is closed, it is written all the same.
+            // Standard output is the file; it is written even if standard error is closed.
             let _ = writeln!(std::io::stderr(), "rsmctl: {}", printable(warning));
         }
         let ranks: Vec<LaunchedRank> = plan.ranks.into_iter().map(launched).collect();

@@ -61,15 +61,15 @@ pub(super) async fn run(arguments: &CheckArguments, session: &mut Session) -> Re
     }
 }
 
-/// How many requests the server may refuse because its own port is down: its cable may be the one
-/// that was moved.
+/// The number of requests that the server may refuse because its own port is down: its cable may be
+/// the one that was moved.
 const REFUSALS: u32 = 25;
 
-/// The interval of these requests.
+/// The interval between these requests.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// Waits until the server has read the changes of the fabric. A server that may not sweep for this
-/// client answers from its last snapshot, and standard error says so.
+/// Waits until the server has read the changes of the fabric. If this client may not request a
+/// sweep, the server answers from its last snapshot, and a note on standard error says so.
 async fn sweep(session: &Session) -> Result<(), Failure> {
     let mut refusals = 0;
     loop {
@@ -82,7 +82,7 @@ async fn sweep(session: &Session) -> Result<(), Failure> {
             Code::PermissionDenied => {
                 let reason = status.message();
                 let note = format!("rsmctl: this is the last known state of the fabric: {reason}");
-                // With standard error closed, the check goes on all the same.
+                // The check continues even if standard error is closed.
                 let _ = writeln!(io::stderr(), "{}", printable(&note));
                 return Ok(());
             }
@@ -95,20 +95,20 @@ async fn sweep(session: &Session) -> Result<(), Failure> {
     }
 }
 
-/// A finding with all of the hosts that list it.
+/// A finding, with all hosts that list it.
 struct Fault<'a> {
     finding: &'a v1::GpuFinding,
     hosts: Vec<&'a str>,
 }
 
 impl Fault<'_> {
-    /// The findings of these hosts, each once, in the order of their first hosts.
+    /// The findings of these hosts without duplicates, in the order of their first hosts.
     fn of(hosts: &[v1::GpuHost]) -> Vec<Fault<'_>> {
         let mut faults: Vec<Fault<'_>> = Vec::new();
         let mut known = BTreeMap::new();
         for host in hosts {
             for finding in &host.findings {
-                // A server that does not tell the first host lists a finding with one host.
+                // A server that does not state the first host lists a finding with one host.
                 let first = match finding.first_host.as_str() {
                     "" => host.name.as_str(),
                     first => first,
@@ -182,7 +182,7 @@ mod tests {
         let faults = Fault::of(&hosts);
         let subjects: Vec<String> = faults.iter().map(|one| subject_of(&one.hosts)).collect();
         assert_eq!(subjects, ["a, b, c, d and 2 more"]);
-        // Another first host, or none that the server tells: another fault.
+        // A finding with another first host, or without one, is another fault.
         let apart = [host("a", "a"), host("b", "b"), host("c", "")];
         let subjects: Vec<String> = Fault::of(&apart)
             .iter()

@@ -1,4 +1,4 @@
-//! Inventories from files.
+//! Imports inventories from files.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -13,14 +13,15 @@ use crate::failure::Failure;
 use crate::session::Session;
 use crate::text::{count, printable};
 
-/// The name, without ending, of the file of a folder that is for hosts without one of their own.
+/// The name, without extension, of the file in a folder that applies to hosts without a file of
+/// their own.
 const DEFAULT: &str = "default";
 
 fn bad(path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::Refused(format!("{}: {error}", path.display()))
 }
 
-/// The content of a file that the server takes.
+/// Reads a file of a size that the server accepts.
 pub(super) fn content(file: &Path) -> Result<Vec<u8>, Failure> {
     let about = std::fs::metadata(file).map_err(|error| bad(file, error))?;
     if about.is_dir() {
@@ -38,7 +39,7 @@ pub(super) fn content(file: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(file).map_err(|error| bad(file, error))
 }
 
-/// The format of a file by its content, as the API counts formats.
+/// The format of a file, recognised from its content, as the API numbers formats.
 pub(super) fn format_of(content: &[u8]) -> i32 {
     number(InventoryFormat::detect(content))
 }
@@ -55,7 +56,7 @@ fn number(format: InventoryFormat) -> i32 {
     .into()
 }
 
-/// Imports all hosts of a folder in one call: all, or with an error none.
+/// Imports all hosts of a folder in one call: all of them, or none on an error.
 pub(super) async fn folder(
     folder: &Path,
     format: Option<i32>,
@@ -102,16 +103,17 @@ pub(super) async fn folder(
     session.output.line(&line)
 }
 
-/// Says which members of inventories the server has passed over.
+/// Reports members of inventories that the server has skipped.
 pub(super) fn note_unknown(members: &[String]) {
     if !members.is_empty() {
         let text = format!("rsmctl: the server does not know {}", members.join(", "));
-        // Even if standard error is closed, the rest is kept, and a finding names them.
+        // The rest is kept even if standard error is closed, and a finding names the skipped
+        // members.
         let _ = writeln!(io::stderr(), "{}", printable(&text));
     }
 }
 
-/// The files of each host, by the name without its ending, each host's in the order of their names.
+/// The files of each host, keyed by name without extension, and sorted by name.
 fn hosts(folder: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>, Failure> {
     let mut hosts: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for entry in std::fs::read_dir(folder).map_err(|error| bad(folder, error))? {
@@ -132,7 +134,8 @@ fn hosts(folder: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>, Failure> {
     Ok(hosts)
 }
 
-/// One host from its files; where they disagree the first by name holds, and a warning says so.
+/// Merges a host's files into one inventory; where they disagree, the first by name wins, and a
+/// warning says so.
 fn merged(files: &[PathBuf], format: Option<i32>) -> Result<HostInventory, Failure> {
     let mut host: Option<HostInventory> = None;
     for file in files {
@@ -154,7 +157,7 @@ fn merged(files: &[PathBuf], format: Option<i32>) -> Result<HostInventory, Failu
                 conflict.other,
                 conflict.kept
             );
-            // Even if standard error is closed, the inventory is right.
+            // The inventory is correct even if standard error is closed.
             let _ = writeln!(io::stderr(), "{}", printable(&text));
         }
         host.check().map_err(|error| bad(file, error))?;

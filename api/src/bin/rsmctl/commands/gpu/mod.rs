@@ -99,7 +99,7 @@ pub(crate) enum GpuCommand {
     },
 }
 
-/// `host-001:3`, or `host-001`: names of hosts have no colons.
+/// Parses `host-001:3`, or `host-001`: names of hosts contain no colons.
 fn gpu(text: &str) -> Result<(String, Option<u32>), String> {
     let Some((host, index)) = text.rsplit_once(':') else {
         return Ok((text.to_owned(), None));

@@ -29,7 +29,7 @@ pub(super) fn run(arguments: &ProbeArguments, format: Format) -> Result<(), Fail
         }));
     }
     for note in &snapshot.notes {
-        // With standard error closed, the lines are right all the same.
+        // The lines are correct even if standard error is closed.
         let _ = writeln!(io::stderr(), "rsmctl: {}", printable(note));
     }
     match output.is_json() {

@@ -18,7 +18,7 @@ pub(in crate::layer) struct RmppHeader {
     pub(in crate::layer) time_and_flags: u8,
     pub(in crate::layer) status: u8,
     pub(in crate::layer) segment: U32,
-    /// PayloadLength in data, NewWindowLast in acknowledgements.
+    /// PayloadLength in a DATA packet, NewWindowLast in an ACK.
     pub(in crate::layer) length_or_window: U32,
 }
 
@@ -26,7 +26,7 @@ const OFFSET: usize = 24;
 
 impl RmppHeader {
     pub(in crate::layer) fn of(mad: &MadBytes) -> RmppHeader {
-        // 12 bytes fit into 256 at any offset below 244.
+        // The header has 12 bytes, which fit into a datagram of 256 bytes at any offset up to 244.
         RmppHeader::read_from_prefix(&mad[OFFSET..])
             .map(|(header, _)| header)
             .unwrap_or_default()
@@ -41,7 +41,7 @@ impl RmppHeader {
     }
 }
 
-/// RMPPFlags.
+/// The RMPPFlags field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::layer) struct Flags(pub(in crate::layer) u8);
 
@@ -51,7 +51,7 @@ impl Flags {
     pub(in crate::layer) const LAST: Flags = Flags(4);
 }
 
-/// RMPPType.
+/// The values of the RMPPType field.
 pub(in crate::layer) struct Kind;
 
 impl Kind {
@@ -61,7 +61,7 @@ impl Kind {
     pub(in crate::layer) const ABORT: u8 = 4;
 }
 
-/// RMPPStatus (IBA 13.6.2.1, table of status codes).
+/// The values of the RMPPStatus field (IBA 13.6.2.1, table of status codes).
 pub(in crate::layer) struct RmppStatusCode;
 
 impl RmppStatusCode {

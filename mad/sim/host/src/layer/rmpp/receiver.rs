@@ -8,7 +8,7 @@ use super::{Flags, Kind, PAYLOAD_LEN, RmppHeader};
 use crate::layer::class;
 use crate::protocol::MAX_MESSAGE;
 
-/// By how many segments the window opens: an eighth of a receive queue of 512.
+/// The number of segments by which the window opens: an eighth of a receive queue of 512.
 const WINDOW: u32 = 64;
 
 /// A message that is arriving, or arrived recently.
@@ -19,24 +19,24 @@ pub(in crate::layer) struct Reception {
     message: Vec<u8>,
     /// The first segment, the basis of acknowledgements.
     first: MadBytes,
-    /// How many segments are in the message.
+    /// The number of segments of the message.
     segments: u32,
-    /// Segments beyond a gap, as received; less than [`WINDOW`].
+    /// The segments beyond a gap, as they were received; fewer than [`WINDOW`].
     ahead: BTreeMap<u32, MadBytes>,
     /// The last segment that was acknowledged.
     acknowledged: u32,
     /// The last segment that the sender may send.
     window: u32,
     complete: bool,
-    /// How many segments of the answer may be sent at first: the other end's window when it turned
-    /// the transfer round.
+    /// The number of segments of the answer that may be sent at first: the window that the other
+    /// end opened when the request was complete.
     pub(in crate::layer) answer_window: u32,
 }
 
 /// The result of a segment.
 #[derive(Debug)]
 pub(in crate::layer) enum Taken {
-    /// Nothing to do.
+    /// The segment needs no reply.
     Nothing,
     /// An acknowledgement to send.
     Acknowledge(MadBytes),
@@ -74,7 +74,7 @@ impl Reception {
         self.complete
     }
 
-    /// Takes a later segment, or a repeated one.
+    /// Handles a later segment or a repeated segment.
     pub(in crate::layer) fn take(&mut self, mad: &MadBytes) -> Taken {
         let header = RmppHeader::of(mad);
         let number = header.segment.get();
@@ -148,7 +148,7 @@ impl Reception {
     }
 }
 
-/// The headers of a datagram, turned for a packet to its sender; no data.
+/// The headers of a datagram, changed into those of a packet to its sender, without data.
 pub(in crate::layer) fn turned(mad: &MadBytes) -> MadBytes {
     let header = MadHeader::of(mad);
     let offset = class::data_offset(header.class());

@@ -5,11 +5,11 @@ use rsm_mad::wire::MadBytes;
 
 use super::{Flags, Kind, PAYLOAD_LEN, RmppHeader, RmppStatusCode};
 
-/// How many segments leave at once at most, even if the other end opens a wider window: a kernel's
-/// send queue.
+/// The maximum number of segments that are sent at once, even if the other end opens a wider
+/// window: the capacity of a kernel's send queue.
 const MAX_BURST: u32 = 64;
 
-/// How long the next ones wait after a burst: the simulated adapter's time for it.
+/// The time between two bursts of segments: the time that the simulated adapter needs to send one.
 pub(in crate::layer) const BURST_PAUSE: Duration = Duration::from_micros(64);
 
 /// A message to send in segments.
@@ -17,7 +17,7 @@ pub(in crate::layer) const BURST_PAUSE: Duration = Duration::from_micros(64);
 pub(in crate::layer) struct Sender {
     /// The message: all headers, then the data.
     message: Vec<u8>,
-    /// Where its data begins.
+    /// The offset in bytes at which the data begin.
     offset: usize,
     /// The number of segments, at least 1.
     count: u32,
@@ -32,21 +32,21 @@ pub(in crate::layer) struct Sender {
 /// The meaning of an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::layer) enum Acknowledged {
-    /// No news: an old acknowledgement.
+    /// The acknowledgement is an old one and changes nothing.
     Nothing,
-    /// More can be sent. `progress`: whether it acknowledges new segments.
+    /// More segments can be sent. `progress` says whether the acknowledgement covers new segments.
     More { progress: bool },
-    /// All segments arrived.
+    /// All segments have arrived.
     All,
-    /// All segments had arrived before; this end's reply to the last acknowledgement was lost.
+    /// All segments had arrived before, and this end's reply to the last acknowledgement was lost.
     AllAgain,
     /// The acknowledgement is invalid; the status for the ABORT.
     Wrong(u8),
 }
 
 impl Sender {
-    /// `message` begins with the headers of its class, `offset` bytes. `window` is 1 unless the
-    /// other end opened a wider one.
+    /// A sender of `message`, which begins with the headers of its class, `offset` bytes long.
+    /// `window` is 1 unless the other end opened a wider one.
     pub(in crate::layer) fn new(message: Vec<u8>, offset: usize, window: u32) -> Sender {
         let data = message.len() - offset;
         Sender {
@@ -74,13 +74,13 @@ impl Sender {
         (segments, until < last)
     }
 
-    /// Marks all unacknowledged segments for resending: the other end repeats an acknowledgement
+    /// Marks all unacknowledged segments to be sent again: the other end repeats an acknowledgement
     /// only for a segment that it has acknowledged before.
     pub(in crate::layer) fn rewind(&mut self) {
         self.sent = self.acknowledged;
     }
 
-    /// Takes an acknowledgement.
+    /// Handles an acknowledgement.
     pub(in crate::layer) fn acknowledge(&mut self, ack: &RmppHeader) -> Acknowledged {
         let (segment, window) = (ack.segment.get(), ack.length_or_window.get());
         if self.is_acknowledged() {
@@ -103,7 +103,7 @@ impl Sender {
         }
     }
 
-    /// Segment number `n`, from 1.
+    /// The datagram of segment number `n`, counted from 1.
     fn segment(&self, n: u32) -> MadBytes {
         let room = MAD_LEN - self.offset;
         let from = self.offset + room * (n as usize - 1);

@@ -1,4 +1,4 @@
-//! The limit of a step of rebalancing.
+//! Limits the changes of one step of rebalancing.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use crate::topology::SwitchIdx;
 
 /// A limit on the entries that the leveller may move.
 pub(in super::super::super) struct Budget {
-    /// How many blocks of tables may change.
+    /// The number of LFT blocks that may still change.
     blocks: usize,
     changed: BTreeSet<(SwitchIdx, usize)>,
 }
 
 impl Budget {
-    /// A limit of so many blocks.
+    /// A limit of this many LFT blocks.
     pub(in super::super::super) fn of(blocks: usize) -> Budget {
         Budget {
             blocks,
@@ -23,18 +23,18 @@ impl Budget {
         }
     }
 
-    /// Whether an entry of some switch for this LID may be moved.
+    /// Whether the entry of at least one switch for this LID may be moved.
     pub(super) fn may_allow(&self, lid: Lid) -> bool {
         let block = lid.index() / BLOCK_LIDS;
         self.changed.len() < self.blocks || self.changed.iter().any(|&(_, other)| other == block)
     }
 
-    /// Whether the entry of a switch for this LID may be moved.
+    /// Whether the entry of this switch for this LID may be moved.
     pub(super) fn allows(&self, switch: SwitchIdx, lid: Lid) -> bool {
         self.changed.len() < self.blocks || self.changed.contains(&block_of(switch, lid))
     }
 
-    /// Counts the move of the entry of a switch for this LID.
+    /// Records the move of this switch's entry for this LID.
     pub(super) fn take(&mut self, switch: SwitchIdx, lid: Lid) {
         // With no limit, every block may change.
         if self.blocks < usize::MAX {
@@ -43,7 +43,7 @@ impl Budget {
     }
 }
 
-/// The block of a switch's table that holds the entry for a LID.
+/// The LFT block of a switch that holds the entry for a LID.
 pub(super) fn block_of(switch: SwitchIdx, lid: Lid) -> (SwitchIdx, usize) {
     (switch, lid.index() / BLOCK_LIDS)
 }

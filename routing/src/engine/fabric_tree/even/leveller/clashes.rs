@@ -1,49 +1,50 @@
-//! The cost of a move to shift patterns.
+//! The cost of a move in shift patterns.
 //!
-//! In a shift every host sends to the host some places further on, so that the hosts behind a
-//! switch send to as many destinations next to each other. Two of those that leave by one port
-//! share it; the closed form gives neighbours different ports.
+//! In a shift every host sends to the host a fixed number of places further on, so that the hosts
+//! behind a switch send to equally many consecutive destinations. Two of these destinations that
+//! leave by one port share it; the closed form gives neighbours different ports.
 
 use rsm_ids::Lid;
 
 use super::Target;
 use crate::tables::Lft;
 
-/// Destinations further apart do not count: most shifts in which they meet have others that are
-/// nearer.
+/// Destinations at this distance or further do not count: most shifts in which they meet have
+/// nearer ones.
 const REACH: u64 = 32;
 
-/// Destinations by number and by LID.
+/// The destinations in the order of their numbers, and the number of each LID.
 #[derive(Default)]
 pub(super) struct Clashes {
     /// The LIDs in the order of their numbers.
     lids: Vec<Lid>,
-    /// By LID: its number.
+    /// The number of each LID.
     number: Vec<u32>,
 }
 
 impl Clashes {
-    /// Between `targets`, those of neighbours next to each other.
+    /// Numbers `targets`, in which neighbouring destinations are adjacent.
     pub(super) fn among(targets: &[Target]) -> Clashes {
         let lids: Vec<Lid> = targets.iter().map(|target| target.lid).collect();
         let top = lids.iter().map(|lid| lid.index() + 1).max().unwrap_or(0);
         let mut number = vec![0; top];
         for (place, lid) in lids.iter().enumerate() {
-            // Fewer than LIDs.
+            // There are fewer targets than LIDs.
             number[lid.index()] = place as u32;
         }
         Clashes { lids, number }
     }
 
-    /// Finds the destinations next to `lid` by the ports that a switch has for them, where
-    /// `senders` hosts send through the switch.
+    /// Finds the destinations near `lid` by the ports that a switch has for them, where `senders`
+    /// hosts send through the switch.
     pub(super) fn find(&self, near: &mut Near, lft: &Lft, lid: Lid, senders: u64) {
         near.clear();
         let reach = senders.clamp(1, REACH) as usize;
         let own = self.number[lid.index()] as usize;
         let before = self.lids[..own].iter().rev();
         let after = self.lids[own + 1..].iter();
-        // Two destinations so far apart both pass the switch in as many shifts as reach further.
+        // Two destinations this far apart both pass the switch in as many shifts as the window
+        // extends beyond their distance.
         let shifts = (1..reach as i64).rev();
         for (&other, shifts) in before.zip(shifts.clone()).chain(after.zip(shifts)) {
             near.add(lft.entry(other), shifts);
@@ -51,16 +52,16 @@ impl Clashes {
     }
 }
 
-/// Destinations next to one, weighed by how often they meet it in shifts.
+/// The destinations near one destination, weighted by how often they meet it in shifts.
 pub(super) struct Near {
     by_port: [i64; 256],
-    /// The ports of all of them: `ports[..count]`.
+    /// The ports of these destinations; only `ports[..count]` is in use.
     ports: [u8; 2 * REACH as usize],
     count: usize,
 }
 
 impl Near {
-    /// None.
+    /// No destinations.
     pub(super) fn none() -> Near {
         Near {
             by_port: [0; 256],
@@ -82,12 +83,12 @@ impl Near {
         self.count += 1;
     }
 
-    /// The weight of those that leave by `port`.
+    /// The total weight of the destinations that leave by `port`.
     pub(super) fn at(&self, port: u8) -> i64 {
         self.by_port[usize::from(port)]
     }
 
-    /// How many entries were read.
+    /// The number of entries that were read.
     pub(super) fn reads(&self) -> usize {
         self.count
     }
@@ -117,7 +118,8 @@ mod tests {
             clashes.find(&mut near, &lft, Lid(9), senders);
             [1, 2, 3].map(|port| near.at(port))
         };
-        // One sender reaches one destination at a time, two reach neighbours.
+        // One sender reaches one destination at a time; two senders reach neighbouring
+        // destinations.
         assert_eq!(weights(1), [0, 0, 0]);
         assert_eq!(weights(2), [1, 1, 0]);
         assert_eq!(weights(3), [2 + 1 + 1, 2, 0]);

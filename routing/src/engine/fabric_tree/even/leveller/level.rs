@@ -1,46 +1,46 @@
-//! Levelling: whether, and how far.
+//! Levelling: decides whether loads are uneven, and how far to even them out.
 
 use super::super::bounds::{Bounds, Cuts};
 use super::spread::MAX_ENTRIES;
 use super::{Budget, Leveller, Moved, Target};
 use crate::tables::Lft;
 
-/// Links may have so many 64ths of the load that the fullest one has under any tables: the last
-/// percents of sums cost more in shifts than they win.
+/// The maximum load of a link, in 64ths of the load that the fullest link has under any tables: the
+/// last percents of evenness cost more in shift patterns than they win.
 const HIGH_64THS: u64 = 67;
 
-/// A link whose fair load is smaller than this part of that load counts as if it were this part:
-/// further down, sums win nothing.
+/// The smallest fair load of a link, in tenths of the load that the fullest link has under any
+/// tables. A smaller fair load counts as this much: further down, evenness wins nothing.
 const SMALLEST_TENTHS: u128 = 7;
 
-/// The most entries and links to read in search of better paths, in about half a second. They
-/// suffice for 10,000 hosts on 1,700 switches with one link in a hundred missing.
+/// The maximum number of entries and links to read in search of better paths, about half a second
+/// of work. It suffices for 10,000 hosts on 1,700 switches with one link in a hundred missing.
 pub(in super::super) const MAX_READS: u64 = 1 << 26;
 
-/// A fabric with this many entries, hosts times switches, takes so long that the fullest links have
-/// to come first, in one more step for each multiple.
+/// A fabric with this many entries, hosts times switches, may exhaust [`MAX_READS`]. Its fullest
+/// links are therefore relieved first, in one more step for each multiple of this number.
 const STEP_ENTRIES: u64 = MAX_READS / 4;
 
-/// The prices of moves off full links; see the leveller's field.
+/// The prices at which entries move off full links; see [`Leveller::price`].
 pub(super) const PRICES: [u64; 4] = [2, 4, 8, u64::MAX];
 
-/// The moves that levelling does not look for, as they would take too long.
+/// The kinds of moves that levelling skips because they would take too long.
 #[derive(Clone, Copy, Default)]
 pub(in super::super::super) struct LeftOut {
-    /// Moves off the fullest links.
+    /// Whether moves off the fullest links are skipped.
     pub(in super::super::super) relief: bool,
-    /// Moves on the other links.
+    /// Whether moves on the other links are skipped.
     pub(in super::super::super) spread: bool,
 }
 
-/// The load above which a link is full, where some link has `least` under any tables.
+/// The load above which a link is full, where some link has the load `least` under any tables.
 pub(super) fn high_above(least: u64) -> u64 {
     least / 64 * HIGH_64THS
 }
 
 impl Leveller<'_> {
-    /// Moves entries for `targets`, those of one column next to each other, where some link has
-    /// clearly more load than under the best of tables.
+    /// Moves entries for `targets`, in which those of one column are adjacent, if some link has
+    /// clearly more load than under the best tables.
     pub(in super::super::super) fn level(
         &mut self,
         targets: &[Target],
@@ -76,7 +76,8 @@ impl Leveller<'_> {
         }
     }
 
-    /// The loads that links need not exceed, with those of now.
+    /// The loads that links need not exceed; the lower bound of the maximum is at least the mean
+    /// load.
     fn bounds(&self, targets: &[Target]) -> Bounds {
         let cuts = Cuts::of(self.ground, &self.hosts, targets, self.unit);
         let bounds = cuts.bounds();
@@ -91,8 +92,8 @@ impl Leveller<'_> {
         self.bounds(targets).least
     }
 
-    /// Relieves the fullest links at the price whose tables are best. `times` are those of packets
-    /// by link.
+    /// Relieves the fullest links at the price that gives the best tables. `times` holds the time
+    /// of a packet on each link.
     fn relieve_at_best(
         &mut self,
         times: &[u64],
@@ -127,7 +128,8 @@ impl Leveller<'_> {
         }
     }
 
-    /// The lower, the better: the load of the fullest link, and twice as much that in shifts.
+    /// Rates tables, the lower the better: the load of the fullest link times the square of its
+    /// mean in shifts.
     pub(super) fn badness(&self, times: &[u64], targets: &[Target], lfts: &[Lft]) -> f64 {
         self.fullest() as f64 * self.fullest_in_shifts(times, targets, lfts).powi(2)
     }
@@ -137,7 +139,7 @@ impl Leveller<'_> {
         self.load.iter().copied().max().unwrap_or(0)
     }
 
-    /// The load that each link has when all share the packets of all by their rates.
+    /// The load that each link has if all links share all packets in proportion to their rates.
     fn mean(&self) -> u64 {
         let times = self.load.iter().zip(&self.time);
         let packets: u128 = times.map(|(&load, &time)| u128::from(load / time)).sum();
@@ -146,7 +148,7 @@ impl Leveller<'_> {
         u64::try_from(mean).unwrap_or(u64::MAX)
     }
 
-    /// Makes packets count for more on links with a small fair load: at its fair load, each link
+    /// Weights packets more on links with a small fair load, so that each link at its fair load
     /// counts as one with the load `least`.
     fn weigh(&mut self, fair: &[u64], least: u64) {
         let least = u128::from(least);

@@ -1,4 +1,4 @@
-//! The loads of links, and the choice of packets to move to another path.
+//! Tracks the loads of links, and chooses packets to move to another path.
 
 mod budget;
 mod clashes;
@@ -23,19 +23,20 @@ use super::super::live::Live;
 use crate::tables::{BLOCK_LIDS, Lft};
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// Rounds over all destinations for each price. The second finds a fraction of the moves of the
-/// first.
+/// The number of rounds over all destinations at each price. The second round finds a fraction of
+/// the moves of the first.
 const ROUNDS: usize = 2;
 
-/// A way is better when its fullest link has less than this many 32ths of the load: fewer moves,
-/// nearly the same balance.
+/// A way is better when its maximum link load, in 32ths of the present one, is less than this. The
+/// margin saves many moves and costs little balance.
 const BETTER_THAN_32THS: u64 = 31;
 
-/// Loads are counted in packets times the time that each takes; the fastest link takes this much.
+/// The time of a packet on the fastest link. Loads are counted in packets times the time that each
+/// takes.
 const TIME: u64 = 64;
 
-/// No link counts as slower than this: a 1x SDR link is 500 times as slow as a 4x XDR one, and sums
-/// stay far below 2^64.
+/// The longest time of a packet, on any link: a 1x SDR link is 500 times as slow as a 4x XDR link,
+/// and sums stay far below 2^64.
 const LONGEST_TIME: u64 = 1024 * TIME;
 
 /// One destination LID.
@@ -44,11 +45,11 @@ pub(in super::super) struct Target {
     pub(in super::super) lid: Lid,
     pub(in super::super) position: usize,
     pub(in super::super) column: usize,
-    /// The switch that the destination hangs off.
+    /// The switch to which the destination is attached.
     pub(in super::super) switch: SwitchIdx,
 }
 
-/// An entry that moved, and the port that it had.
+/// An entry that moved, and the port that it had before.
 struct Moved {
     switch: SwitchIdx,
     target: Target,
@@ -68,55 +69,55 @@ pub(in super::super) struct Ground<'a> {
 /// The loads of links, and the paths of packets to one destination.
 pub(in super::super) struct Leveller<'a> {
     ground: Ground<'a>,
-    /// By switch and port: the link, by its number in the known fabric, or [`NO_LINK`].
+    /// For each switch and port, the number of the link in the known fabric, or [`NO_LINK`].
     link_of_port: Vec<[u32; 256]>,
-    /// By link: the switch that sends over it.
+    /// For each link, the switch that sends over it.
     owner: Vec<u32>,
-    /// By link: the switch that it leads to.
+    /// For each link, the switch that it leads to.
     peer: Vec<u32>,
     /// The time of a packet on a link of rate 1.
     unit: u64,
-    /// By link: how long a packet takes; 0 where load does not count.
+    /// The time of a packet on each link; 0 where load is not counted.
     time: Vec<u64>,
-    /// By link: packets times their time.
+    /// The load of each link: packets times their time.
     load: Vec<u64>,
-    /// By switch: hosts that send from there.
+    /// The number of hosts that send from each switch.
     hosts: Vec<u64>,
-    /// All of them.
+    /// The number of hosts at all switches together.
     senders: u64,
-    /// Links that have more load than this are full.
+    /// A link with more load than this is full.
     high: u64,
-    /// The full links by the switch that sends over them.
+    /// The full links, as pairs of the sending switch and the link.
     full: BTreeSet<(u32, u32)>,
     /// The column of `nearest`.
     column: usize,
-    /// The switches from which it is reached, the nearest first.
+    /// The switches that can reach the column, the nearest first.
     nearest: Vec<SwitchIdx>,
-    /// By switch: whether its packets to the current target pass a full link.
+    /// For each switch: whether its packets to the current target cross a full link.
     is_sender: Vec<bool>,
-    /// By switch: the link that its packets to the current target take, or [`NO_LINK`].
+    /// For each switch, the link that its packets to the current target take, or [`NO_LINK`].
     held: Vec<u32>,
-    /// By switch: hosts whose packets to the current target pass it.
+    /// For each switch, the number of hosts whose packets to the current target pass it.
     flow: Vec<u64>,
-    /// How many entries may still be read to find better paths.
+    /// The number of entries that may still be read to find better paths.
     reads: u64,
-    /// The entries that moved, in their order.
+    /// The entries that moved, in the order of the moves.
     moved: Vec<Moved>,
-    /// How much a move costs shifts.
+    /// The destinations that meet each other in shifts, from which the cost of a move follows.
     clashes: Clashes,
-    /// The destinations next to the current target.
+    /// The destinations near the current target.
     near: Near,
-    /// How many times the meetings that a move saves it may cost in shifts. Relief counts those on
-    /// the fullest link of the way.
+    /// The number of meetings that a move may cost in shifts for each meeting that it saves. When
+    /// links are relieved, only meetings on the fullest link of the way count as saved.
     price: u64,
 }
 
 const NO_LINK: u32 = u32::MAX;
 
-/// Another path.
+/// A candidate for another path.
 struct Choice {
-    /// The lower, the better: whether it is neither shared with other packets to the target nor
-    /// below the limit, what it costs shifts, the load of its fullest link, and the loads of all.
+    /// The sort key, the lowest first: whether the way fails to join other packets to the target
+    /// below the limit, the cost in shifts, the load of its fullest link, and the sum of its loads.
     key: (bool, i64, u64, u64),
     port: u8,
     way: Vec<usize>,
@@ -164,7 +165,7 @@ impl<'a> Leveller<'a> {
             for group in known.group_range(switch) {
                 let ends = known.group(group);
                 for (link, number) in ends.links.iter().zip(known.link_range(group)) {
-                    // Fewer links than 2^32: ports of fewer switches than LIDs.
+                    // There are fewer links than 2^32: all ports of fewer switches than LIDs.
                     leveller.link_of_port[switch.index()][link.port.index()] = number as u32;
                     leveller.owner[number] = switch.0;
                     leveller.peer[number] = ends.neighbour.0;
@@ -199,7 +200,7 @@ impl<'a> Leveller<'a> {
         moved
     }
 
-    /// One round of the same.
+    /// Moves packets to `targets` off full links in one round, and returns the number of moves.
     fn relieve_once(&mut self, targets: &[Target], lfts: &mut [Lft], budget: &mut Budget) -> usize {
         self.clashes = Clashes::among(targets);
         let passes = self.passing(lfts);
@@ -215,14 +216,15 @@ impl<'a> Leveller<'a> {
         moved
     }
 
-    /// The entries that were moved, some of them back: switch and position of the target.
+    /// The entries that were moved, even if they have moved back: the switch, and the position of
+    /// the target.
     pub(in super::super) fn moves(&self) -> impl Iterator<Item = (SwitchIdx, usize)> {
         let moved = self.moved.iter();
         let places = moved.map(|moved| (moved.switch, moved.target.position));
         places.collect::<BTreeSet<_>>().into_iter()
     }
 
-    /// Takes back all moves but the first so many; `loads` are those with these.
+    /// Takes back all moves but the first `keep`; `loads` are the link loads with those.
     fn take_back(&mut self, keep: usize, loads: &[u64], lfts: &mut [Lft]) {
         for moved in self.moved.drain(keep..).rev() {
             lfts[moved.switch.index()].set_entry(moved.target.lid, moved.from);
@@ -238,7 +240,7 @@ impl<'a> Leveller<'a> {
         self.full = full.map(|((_, &owner), link)| (owner, link)).collect();
     }
 
-    /// By link: the load of packets to `targets`. All processors share the columns.
+    /// The load of each link by packets to `targets`, computed for all columns in parallel.
     fn loads_of(&self, targets: &[Target], lfts: &[Lft]) -> Vec<u64> {
         let columns: Vec<&[Target]> = targets
             .chunk_by(|one, other| one.column == other.column)
@@ -295,8 +297,8 @@ impl<'a> Leveller<'a> {
         (link != NO_LINK).then_some(link as usize)
     }
 
-    /// The cost of the way from a switch to a column, `None` where there is none; the destination
-    /// itself has none either.
+    /// The cost of the path from a switch to a column; `None` if the switch cannot reach the column
+    /// or is its destination.
     fn cost(&self, switch: SwitchIdx, column: usize) -> Option<u8> {
         match self.ground.tiles[column / TILE].taken[switch.index()][column % TILE] {
             0 => None,
@@ -305,7 +307,7 @@ impl<'a> Leveller<'a> {
         }
     }
 
-    /// The switches from which a column is reached, the nearest first.
+    /// The switches that can reach a column, the nearest first.
     fn by_cost(&self, column: usize) -> Vec<SwitchIdx> {
         let switches = self.ground.known.indices();
         let reached = switches.filter_map(|switch| Some((self.cost(switch, column)?, switch)));
@@ -314,7 +316,7 @@ impl<'a> Leveller<'a> {
         reached.into_iter().map(|(_, switch)| switch).collect()
     }
 
-    /// By LID: whether an entry for it leads over a full link.
+    /// For each LID: whether some entry for it leads over a full link.
     fn passing(&mut self, lfts: &[Lft]) -> Vec<bool> {
         let mut passing = vec![false; usize::from(u16::MAX) + 1];
         let full: Vec<(u32, u32)> = self.full.iter().copied().collect();
@@ -330,12 +332,12 @@ impl<'a> Leveller<'a> {
         passing
     }
 
-    /// As many columns as there is room for.
+    /// The number of columns.
     fn columns(&self) -> usize {
         self.ground.tiles.len() * TILE
     }
 
-    /// Finds the switches from which a column is reached, unless it is still the last one.
+    /// Finds the switches that can reach a column, unless it is still the current column.
     fn set_column(&mut self, column: usize) {
         if self.column != column {
             self.column = column;
@@ -343,8 +345,8 @@ impl<'a> Leveller<'a> {
         }
     }
 
-    /// Finds the links that packets to a target take, and how many hosts' pass each switch;
-    /// `nearest` are those from which it is reached.
+    /// Finds the link that each switch's packets to a target take, and how many hosts' packets pass
+    /// each switch; `nearest` holds the switches that can reach the target.
     fn find_flows(&mut self, nearest: &[SwitchIdx], target: &Target, lfts: &[Lft]) {
         for switch in nearest.iter().map(|switch| switch.index()) {
             let port = lfts[switch].entry(target.lid);
@@ -359,7 +361,8 @@ impl<'a> Leveller<'a> {
         self.read(nearest.len());
     }
 
-    /// Finds the switches whose packets to a target pass a full link, and how many come by each.
+    /// Finds the switches whose packets to a target cross a full link, and how many hosts' packets
+    /// pass each.
     fn find_senders(&mut self, target: &Target, lfts: &[Lft]) {
         self.set_column(target.column);
         let nearest = std::mem::take(&mut self.nearest);
@@ -378,12 +381,12 @@ impl<'a> Leveller<'a> {
         self.peer[link] as usize
     }
 
-    /// Counts entries that were read.
+    /// Subtracts entries that were read from the remaining number of reads.
     fn read(&mut self, entries: usize) {
         self.reads = self.reads.saturating_sub(entries as u64);
     }
 
-    /// Takes a flow from the switches between the ends of one way to those of another.
+    /// Moves a flow from the switches inside one way to those inside another.
     fn change_way(&mut self, from: &[usize], to: &[usize], flow: u64) {
         for &link in &from[..from.len() - 1] {
             let peer = self.peer_of(link);
@@ -399,7 +402,7 @@ impl<'a> Leveller<'a> {
     fn relieve(&mut self, target: &Target, lfts: &mut [Lft], budget: &mut Budget) -> usize {
         self.find_senders(target, lfts);
         let mut moved = 0;
-        // The farthest first: a move changes the flow through the nearer ones.
+        // The farthest switch first: a move changes the flow through nearer switches.
         for place in (0..self.nearest.len()).rev() {
             let switch = self.nearest[place];
             let flow = self.flow[switch.index()];
@@ -410,7 +413,7 @@ impl<'a> Leveller<'a> {
             let now = self.way(switch, held, lfts, target);
             self.read(now.len());
             let most = now.iter().map(|&link| self.load[link]).max().unwrap_or(0);
-            // A move before this one may have emptied it.
+            // An earlier move may have brought the link below the limit.
             if most <= self.high {
                 continue;
             }
@@ -428,7 +431,7 @@ impl<'a> Leveller<'a> {
         moved
     }
 
-    /// Gives the packets of a switch to a target another port.
+    /// Sends the packets of a switch to a target out of another port.
     fn set_entry(&mut self, switch: SwitchIdx, target: &Target, port: u8, lfts: &mut [Lft]) {
         let from = lfts[switch.index()].entry(target.lid);
         lfts[switch.index()].set_entry(target.lid, port);
@@ -439,9 +442,9 @@ impl<'a> Leveller<'a> {
         });
     }
 
-    /// The best port for the packets of a switch to a target, with the links behind it, if it is
-    /// better than the port `held`, behind which the fullest link had a load of `most`. The loads
-    /// are those without these packets.
+    /// The best port for the packets of a switch to a target, with the links behind it; `None` if
+    /// no port is better than `held`, behind which the maximum link load was `most`. The link loads
+    /// must exclude these packets.
     fn better(
         &mut self,
         switch: SwitchIdx,
@@ -469,7 +472,7 @@ impl<'a> Leveller<'a> {
                 continue;
             }
             let cost = self.in_shifts(switch, port) - self.in_shifts(switch, held);
-            // Any port, at the highest price.
+            // At the highest price any port passes.
             if cost > self.worth(flow, (most - fullest).saturating_mul(self.price)) {
                 continue;
             }
@@ -483,24 +486,25 @@ impl<'a> Leveller<'a> {
         best.map(|best| (best.port, best.way))
     }
 
-    /// Finds the destinations next to a target by their ports, where `flow` hosts send by `lft`.
+    /// Finds the destinations near a target by their ports, where `flow` hosts send by `lft`.
     fn find_near(&mut self, lft: &Lft, target: &Target, flow: u64) {
         self.clashes.find(&mut self.near, lft, target.lid, flow);
         self.read(self.near.reads());
     }
 
-    /// The cost of those in shifts where the target leaves the switch by `port`.
+    /// The cost in shifts if the target leaves the switch by `port`: packets of nearby destinations
+    /// on that port, times their time.
     fn in_shifts(&self, switch: SwitchIdx, port: u8) -> i64 {
         let link = self.link_of_port[switch.index()][usize::from(port)];
         let time = self.time.get(link as usize).copied().unwrap_or(TIME);
-        // Far less than 2^63: a window of destinations, and the longest of times.
+        // The product stays far below 2^63: a window of destinations times the longest time.
         self.near.at(port) * time as i64
     }
 
-    /// How much it may cost in shifts to spare packets of `flow` hosts to one destination the load
-    /// `spared` by others: the same number of meetings. Of `N` shifts, two destinations meet in as
-    /// many as [`clashes`] counts. Where each of `N` hosts sends to one at random, a pair is under
-    /// way in one exchange of `N`, so that two pairs meet in one of `N²`.
+    /// The cost in shifts that is worth sparing packets of `flow` hosts to one destination the load
+    /// `spared` of other packets: an equal number of meetings. Of `N` shifts, two destinations meet
+    /// in as many as [`clashes`] counts. Where each of `N` hosts sends to one at random, a pair is
+    /// under way in one exchange of `N`, so that two pairs meet in one of `N²`.
     fn worth(&self, flow: u64, spared: u64) -> i64 {
         let meetings = u128::from(flow) * u128::from(spared) / u128::from(self.senders.max(1));
         i64::try_from(meetings).unwrap_or(i64::MAX)
@@ -513,7 +517,8 @@ impl<'a> Leveller<'a> {
         way
     }
 
-    /// The same, into a list that is used again.
+    /// Fills `way` with the links from a switch to a target, the first through `port`. The list is
+    /// passed in to reuse its memory.
     fn find_way(
         &self,
         switch: SwitchIdx,
@@ -546,7 +551,7 @@ impl<'a> Leveller<'a> {
             }
             let is_full = self.load[link] > self.high;
             if was_full != is_full {
-                // Fewer links than 2^32.
+                // There are fewer links than 2^32.
                 let full = (self.owner[link], link as u32);
                 if is_full {
                     self.full.insert(full);
@@ -557,7 +562,7 @@ impl<'a> Leveller<'a> {
         }
     }
 
-    /// The ports of a switch that lead the cheapest way to a column, without those of links far
+    /// The ports of a switch on the cheapest ways to a column, except ports whose links are far
     /// slower than the fastest.
     fn choices(&self, switch: SwitchIdx, column: usize) -> Vec<u8> {
         let Ground {
@@ -577,7 +582,7 @@ impl<'a> Leveller<'a> {
             .group_range(switch)
             .filter(|&group| {
                 let there = known.group(group).neighbour;
-                // The column's own switch has no cost here: all are at least 1.
+                // The destination switch has no cost here: all costs are at least 1.
                 if let Some(detour) = detour {
                     return detour.groups.contains(&(group as u32));
                 }

@@ -1,17 +1,18 @@
-//! How full links are in shifts.
+//! Measures the maximum link load in shift patterns.
 
 use super::{Leveller, Target};
 use crate::tables::Lft;
 
-/// So many packets are followed: all shifts of up to 256 hosts, a sample of those of more.
+/// The number of packets to follow: all shifts of up to 256 hosts, a sample of the shifts of more
+/// hosts.
 const PACKETS: usize = 1 << 16;
 
-/// Shifts in a sample, at least.
+/// The minimum number of shifts in a sample.
 const LEAST_SHIFTS: usize = 16;
 
 impl Leveller<'_> {
-    /// The load of the fullest link when each of `targets` sends to the one some places further
-    /// on, the mean over distances. `times` are those of packets by link.
+    /// The maximum link load when each of `targets` sends to the target a fixed number of places
+    /// further on, averaged over the distances. `times` holds the time of a packet on each link.
     pub(super) fn fullest_in_shifts(&self, times: &[u64], targets: &[Target], lfts: &[Lft]) -> f64 {
         let distances = targets.len().saturating_sub(1);
         let shifts = (PACKETS / targets.len().max(1))

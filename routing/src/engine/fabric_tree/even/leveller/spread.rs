@@ -1,52 +1,58 @@
-//! Spreading: entries move to ways on which their packets meet fewer others.
+//! Spreading: moves entries to ways on which their packets meet fewer other packets.
 //!
-//! Links below the fullest count as well: a random exchange of all hosts is as fast as its packets
-//! have links to themselves. Packets to the same destination never meet, as a host receives from
-//! one other at a time. A move pays where it adds at most twice as many meetings to shifts as it
-//! saves (`Leveller::worth`).
+//! Links below the maximum load count as well: a random exchange among all hosts is as fast as its
+//! packets have links to themselves. Packets to one destination never meet, because a host receives
+//! from one other at a time. A move pays where it adds at most twice as many meetings to shifts as
+//! it saves (`Leveller::worth`).
 
 use super::clashes::Clashes;
 use super::{Budget, Leveller, NO_LINK, TIME, Target};
 use crate::tables::Lft;
 use crate::topology::SwitchIdx;
 
-/// A fabric of more entries, hosts times switches, is left as it is: this many take over a second.
+/// The maximum number of entries, hosts times switches: spreading takes over a second at this size.
+/// A larger fabric is left as it is.
 pub(in super::super) const MAX_ENTRIES: usize = 3 << 20;
 
-/// How many times the meetings that a move saves it may cost in shifts: first cheap moves.
+/// The prices, in meetings that a move may cost in shifts for each meeting that it saves; cheap
+/// moves come first.
 const PRICES: [u64; 2] = [1, 2];
 
-/// The most rounds over all destinations at one price. Each finds fewer moves than the one before.
+/// The maximum number of rounds over all destinations at one price. Each round finds fewer moves
+/// than the one before.
 const ROUNDS: usize = 3;
 
-/// A round that saves less than this part of what all have saved is the last at its price.
+/// A round is the last at its price if it saves less than one part in this many of everything saved
+/// so far.
 const LAST_ROUND: u128 = 16;
 
-/// A way is better when its packets meet less than this many 32ths of the others.
+/// A way is better when the other packets on it, in 32ths of those on the present way, are fewer
+/// than this.
 const BETTER_THAN_32THS: u64 = 31;
 
-/// Moves that together save a smaller part of all meetings are taken back.
+/// Moves are taken back if together they save a smaller part of all meetings than this.
 const WORTH: f64 = 0.01;
 
 /// The working memory of all rounds.
 struct Round {
-    /// By switch: the loads by packets to others along its way to the current target.
+    /// For each switch, the load of packets to other destinations along its way to the current
+    /// target.
     others: Vec<u64>,
-    /// By column: the ports towards it, once asked for.
+    /// For each column, the ports towards it; `None` until first needed.
     exits: Vec<Option<Exits>>,
-    /// The ports on whose ways the packets at hand meet fewer others, with how many.
+    /// Ports on whose ways the packets meet fewer others, each with that load.
     better: Vec<(u64, u8)>,
-    /// The links of the way that these packets take, and of another.
+    /// The links of the present way of the packets, and those of a candidate.
     now: Vec<usize>,
     other: Vec<usize>,
-    /// Twice the meetings that the moves saved, as squares of loads.
+    /// Twice the number of meetings that the moves saved, in units of squared loads.
     saved: u128,
 }
 
 /// The ports of all switches towards one column.
 struct Exits {
     ports: Vec<u8>,
-    /// By switch: where its ports begin; those of the next end them.
+    /// For each switch, the index of its first port; the next switch's index ends its range.
     first: Vec<u32>,
 }
 
@@ -57,16 +63,16 @@ impl Exits {
 }
 
 impl Leveller<'_> {
-    /// Moves entries for `targets`, those of one column next to each other, where that pays, and
-    /// takes all moves back if the tables are worse with them. `times` are those of packets by
-    /// link. Returns the part of all meetings that the moves save.
+    /// Moves entries for `targets`, in which those of one column are adjacent, where that pays, and
+    /// takes all moves back if the resulting tables are worse. `times` holds the time of a packet
+    /// on each link. Returns the part of all meetings that the moves save.
     pub(super) fn spread(&mut self, times: &[u64], targets: &[Target], lfts: &mut [Lft]) -> f64 {
         let before = self.load.clone();
         let badness = self.badness(times, targets, lfts);
         let saved = self.spread_within(targets, lfts, &mut Budget::of(usize::MAX));
         let squares: u128 = before.iter().map(|&load| u128::from(load).pow(2)).sum();
         let saved = saved as f64 / squares.max(1) as f64;
-        // Exchanges count as much as shifts.
+        // A random exchange counts as much as the shifts.
         let now = self.badness(times, targets, lfts) * (1.0 - saved).powi(2);
         if saved < WORTH || now > badness {
             self.take_back(0, &before, lfts);
@@ -75,8 +81,8 @@ impl Leveller<'_> {
         saved
     }
 
-    /// Moves entries for `targets` within a budget, where each move pays. Returns twice the
-    /// meetings that they save, as squares of loads.
+    /// Moves entries for `targets` within a budget, where each move pays. Returns twice the number
+    /// of meetings that the moves save, in units of squared loads.
     pub(super) fn spread_within(
         &mut self,
         targets: &[Target],
@@ -128,8 +134,8 @@ impl Leveller<'_> {
                 round.others[switch] = self.load[link] - own + round.others[peer as usize];
             }
         }
-        // The farthest first. Packets that move take their own load along, so that those to others
-        // stay the same behind the first link.
+        // The farthest switch first. Packets that move take their own load along, so that the load
+        // of other packets behind the first link stays the same.
         for &switch in nearest.iter().rev() {
             if self.flow[switch.index()] > 0
                 && budget.allows(switch, target.lid)
@@ -141,7 +147,7 @@ impl Leveller<'_> {
         self.nearest = nearest;
     }
 
-    /// Moves the entry of one switch for a target, where that pays; whether it moved.
+    /// Moves the entry of one switch for a target if that pays; returns whether it moved.
     fn spread_entry(
         &mut self,
         switch: SwitchIdx,
@@ -213,7 +219,7 @@ impl Leveller<'_> {
             if self.cost(switch, column).is_some() {
                 exits.ports.extend(self.choices(switch, column));
             }
-            // Fewer ports than 2^32.
+            // There are fewer ports than 2^32.
             exits.first.push(exits.ports.len() as u32);
         }
         exits

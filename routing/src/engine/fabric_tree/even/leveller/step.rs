@@ -1,4 +1,4 @@
-//! Steps of rebalancing: moves of levelling, in few blocks of tables.
+//! Steps of rebalancing: moves as in levelling, but within few LFT blocks.
 
 use std::collections::BTreeSet;
 use std::iter;
@@ -9,13 +9,14 @@ use super::spread::MAX_ENTRIES;
 use super::{Budget, Leveller, Target};
 use crate::tables::Lft;
 
-/// Spreading pays where each block of tables that changes saves this part of all meetings: below
-/// that, the gain is not worth packets overtaking each other.
+/// Spreading pays if it saves at least this part of all meetings for each LFT block that changes:
+/// below that, the gain is not worth packets overtaking each other.
 const WORTH_OF_BLOCK: f64 = 1e-4;
 
 impl Leveller<'_> {
-    /// Moves entries for `targets` where some link has `least` under any tables, and returns the
-    /// number of moves: off full links, or else to ways on which their packets meet fewer others.
+    /// Moves entries for `targets`, where some link has the load `least` under any tables, and
+    /// returns the number of moves. Entries move off full links; where none does, entries move to
+    /// ways on which their packets meet fewer others.
     pub(in super::super::super) fn step(
         &mut self,
         least: u64,
@@ -30,13 +31,13 @@ impl Leveller<'_> {
         }
     }
 
-    /// Moves packets off full links, if all such moves together make better tables.
+    /// Moves packets off full links, if all such moves together improve the tables.
     fn relieve_step(&mut self, targets: &[Target], lfts: &mut [Lft], budget: &mut Budget) -> usize {
         if self.full.is_empty() {
             return 0;
         }
         if (targets.len() * lfts.len()) as u64 > MAX_READS {
-            // To judge all moves would take seconds.
+            // Rating all moves would take seconds on so large a fabric.
             let free = self.relieve_at(0, targets, lfts, budget);
             return free + self.relieve_at(u64::MAX, targets, lfts, budget);
         }
@@ -46,7 +47,8 @@ impl Leveller<'_> {
         }
     }
 
-    /// A price at which relief makes better tables: 0, or the one with the best.
+    /// The price at which relief improves the tables: 0 if that does, else the price with the best
+    /// tables; `None` if none does.
     fn good_price(&mut self, targets: &[Target], lfts: &mut [Lft]) -> Option<u64> {
         let times = self.time.clone();
         let before = self.load.clone();
@@ -71,7 +73,8 @@ impl Leveller<'_> {
     }
 
     /// Moves entries to ways on which their packets meet fewer others, if all such moves together
-    /// are worth it. No link gets more load than the fullest on the way before, or becomes full.
+    /// are worth it. No link gets more load than the fullest link of the previous way, and none
+    /// becomes full.
     fn spread_step(&mut self, targets: &[Target], lfts: &mut [Lft], budget: &mut Budget) -> usize {
         if targets.len() * lfts.len() > MAX_ENTRIES {
             return 0;
