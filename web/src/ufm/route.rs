@@ -44,9 +44,9 @@ pub(super) enum Reading {
 /// The ports of an answer.
 #[derive(Debug, PartialEq, Eq, Clone, Default)]
 pub(super) struct PortFilter {
-    /// Of this kind of system only.
+    /// The kind of system; `None` for all kinds.
     pub(super) system: Option<System>,
-    /// Of the system with this name or GUID only.
+    /// The name or GUID of a system; `None` for all systems.
     pub(super) of: Option<String>,
     /// Active ones only.
     pub(super) active: bool,
