@@ -114,9 +114,7 @@ fn describe(page: &mut Roff, key: &KeyReference) {
     if key.applies == Applies::AtStart {
         facts += " A change takes effect at the next start.";
     }
-    page.control("sp", ["0"])
-        .control("br", [])
-        .text(inlines(&facts));
+    page.control("br", []).text(inlines(&facts));
 }
 
 #[cfg(test)]
