@@ -95,6 +95,9 @@ fn page() -> Roff {
     page
 }
 
+/// The longest example within a line of text, in characters.
+const EXAMPLE_WITHIN: usize = 50;
+
 fn describe(page: &mut Roff, key: &KeyReference) {
     page.control("TP", []);
     let mut heading: Vec<Inline> = vec![bold(key.name)];
@@ -105,16 +108,25 @@ fn describe(page: &mut Roff, key: &KeyReference) {
     page.text(heading);
     page.text(inlines(&key.doc.join(" ")));
     let mut facts = format!("Takes {}.", key.takes);
-    if key.default.is_none() {
-        facts += &format!(" Example: `{}`.", key.example);
-    }
     if let Some(theirs) = key.opensm {
         facts += &format!(" OpenSM: `{theirs}`.");
     }
     if key.applies == Applies::AtStart {
         facts += " A change takes effect at the next start.";
     }
+    let example = key.default.is_none().then_some(key.example);
+    let is_short = example.is_none_or(|example| example.len() <= EXAMPLE_WITHIN);
+    match example {
+        Some(example) if is_short => facts += &format!(" Example: `{example}`."),
+        Some(_) => facts += " Example:",
+        None => {}
+    }
     page.control("br", []).text(inlines(&facts));
+    if let Some(example) = example
+        && !is_short
+    {
+        literal(page, [example]);
+    }
 }
 
 #[cfg(test)]
