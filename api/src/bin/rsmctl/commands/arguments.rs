@@ -42,10 +42,14 @@ Examples:
 
 Server:
 The first of these that answers, unless --socket, --server or RSM_SERVER names one:
-  unix:/run/rsm/rsm.sock, unix:$XDG_RUNTIME_DIR/rsm/rsm.sock, unix:/var/lib/rsm/rsm.sock,
-  unix:$XDG_STATE_HOME/rsm/rsm.sock, unix:$HOME/.local/state/rsm/rsm.sock, http://127.0.0.1:50051
-Over TCP rsm serves requests that change something only to clients that prove an identity, by --cert and --key or by
---token-file, unless it was started with --insecure-admin.
+  unix:/run/rsm/rsm.sock
+  unix:$XDG_RUNTIME_DIR/rsm/rsm.sock
+  unix:/var/lib/rsm/rsm.sock
+  unix:$XDG_STATE_HOME/rsm/rsm.sock
+  unix:$HOME/.local/state/rsm/rsm.sock
+  http://127.0.0.1:50051
+Over TCP rsm serves requests that change something only to clients that prove an identity, by
+--cert and --key or by --token-file, unless it was started with --insecure-admin.
 
 Exit status:
   0  done; also if the reader of the output ended first
