@@ -13,6 +13,9 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
+/// The programs and their version, at the foot of each page.
+const SOURCE: &str = concat!("rsm ", env!("CARGO_PKG_VERSION"));
+
 /// The place of a command line's pages in the manual.
 #[derive(Debug, Clone, Copy)]
 pub struct Manual<'a> {
@@ -40,7 +43,8 @@ impl Manual<'_> {
         for inner in command.get_subcommands().filter(|one| !one.is_hide_set()) {
             self.write_built(inner, dir)?;
         }
-        let man = Man::new(command.clone()).section(self.section);
+        let man = Man::new(command.clone());
+        let man = man.section(self.section).source(SOURCE);
         fs::write(dir.join(man.get_filename()), self.page(&man, command)?)
     }
 
