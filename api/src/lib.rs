@@ -9,6 +9,7 @@ pub mod client;
 pub mod error;
 pub mod limits;
 pub mod link_rate;
+pub mod manual;
 pub mod model;
 pub mod resolve;
 pub mod v1_fields;

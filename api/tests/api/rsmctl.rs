@@ -396,11 +396,11 @@ fn missing_nodes_and_cables_are_listed_and_accepted() {
 }
 
 #[test]
-fn help_has_examples_and_exit_codes() {
+fn help_has_examples_and_the_exit_status() {
     let help = rsmctl().arg("--help").output().unwrap();
     assert!(help.status.success());
     let text = String::from_utf8(help.stdout).unwrap();
-    for part in ["Examples:", "Exit codes:", "/run/rsm/rsm.sock", "name:11"] {
+    for part in ["Examples:", "Exit status:", "/run/rsm/rsm.sock", "name:11"] {
         assert!(text.contains(part), "{part}");
     }
     let completions = rsmctl().args(["completions", "bash"]).output().unwrap();

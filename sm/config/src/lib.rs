@@ -82,6 +82,7 @@ pub use qos_policy::{
 };
 pub use rate_limits::{LevelLimits, RateLimits, load_rate_limits, parse_rate_limits};
 pub use sa_key_file::{SA_KEY_FILE, load_sa_key};
+pub use sample::{KeyReference, SectionReference};
 pub use schema::{
     ApiConfig, Config, CongestionConfig, CountersConfig, DumpConfig, FlapConfig, HealthConfig,
     HttpConfig, LidConfig, LinkConfig, LogConfig, NamesConfig, PartitionConfig, QosConfig,

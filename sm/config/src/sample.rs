@@ -1,32 +1,81 @@
 use std::fmt::Write;
 
 use super::Config;
-use super::schema::Applies;
-use super::schema::{SECTIONS, fields};
+use super::schema::{Applies, SECTIONS, fields};
+
+/// A section of the configuration, for its sample and its manual.
+pub struct SectionReference {
+    /// The name, without brackets.
+    pub name: &'static str,
+    /// The subject.
+    pub about: &'static str,
+    /// The keys in their order.
+    pub keys: Vec<KeyReference>,
+}
+
+/// A key of the configuration, for its sample and its manual.
+pub struct KeyReference {
+    /// The name.
+    pub name: &'static str,
+    /// The effect, line by line.
+    pub doc: Vec<&'static str>,
+    /// The values that the key takes, in words.
+    pub takes: String,
+    /// The default as TOML; `None` where the key is not set by default.
+    pub default: Option<String>,
+    /// A value as TOML, for a key that is not set by default.
+    pub example: &'static str,
+    /// The key of OpenSM that has the same effect.
+    pub opensm: Option<&'static str>,
+    /// When a change takes effect.
+    pub applies: Applies,
+}
 
 impl Config {
-    /// Generates a configuration file with every key, its effect, and its default.
+    /// Describes every section with its keys.
+    pub fn reference() -> Vec<SectionReference> {
+        let mut config = Config::default();
+        let sections = SECTIONS.iter().map(|&(name, about)| {
+            let keys = fields().iter().filter(|key| key.section == name);
+            let keys = keys.map(|key| KeyReference {
+                name: key.key,
+                doc: key.doc.iter().map(|line| line.trim()).collect(),
+                takes: key.expected(),
+                default: key.value(&mut config),
+                example: key.example,
+                opensm: key.opensm.map(|(theirs, _)| theirs),
+                applies: key.applies,
+            });
+            SectionReference {
+                name,
+                about: about.trim(),
+                keys: keys.collect(),
+            }
+        });
+        sections.collect()
+    }
+
+    /// A configuration file with every key, its effect, and its default.
     ///
     /// Parsing it gives [`Config::default`].
     pub fn sample() -> String {
-        let mut config = Config::default();
         let mut out = String::from(
             "# Configuration of rsm. Every key is here with its default; delete what you do not change.\n",
         );
-        for (section, about) in SECTIONS {
+        for section in Config::reference() {
             // Writing to a String cannot fail.
-            let _ = write!(out, "\n#{about}\n[{section}]\n");
-            for field in fields().iter().filter(|f| f.section == *section) {
-                for line in field.doc {
-                    let _ = writeln!(out, "# {}", line.trim());
+            let _ = write!(out, "\n# {}\n[{}]\n", section.about, section.name);
+            for key in section.keys {
+                for line in key.doc {
+                    let _ = writeln!(out, "# {line}");
                 }
-                let _ = writeln!(out, "# Takes {}.", field.expected());
-                if field.applies == Applies::AtStart {
+                let _ = writeln!(out, "# Takes {}.", key.takes);
+                if key.applies == Applies::AtStart {
                     out.push_str("# A change takes effect at the next start.\n");
                 }
-                let _ = match field.value(&mut config) {
-                    Some(value) => writeln!(out, "{} = {value}", field.key),
-                    None => writeln!(out, "#{} = {}", field.key, field.example),
+                let _ = match key.default {
+                    Some(value) => writeln!(out, "{} = {value}", key.name),
+                    None => writeln!(out, "#{} = {}", key.name, key.example),
                 };
             }
         }

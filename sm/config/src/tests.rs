@@ -46,6 +46,36 @@ fn examples_of_unset_keys_can_be_set() {
     assert_eq!(config.dump.dir, Some("/var/log/rsm".into()));
 }
 
+/// The configuration that packages install, with its keys in comments as keys where `all` is set.
+fn packaged(all: bool) -> Config {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/rsm.toml");
+    let text = fs::read_to_string(file).unwrap();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(|line| match line.strip_prefix('#') {
+            Some(rest) if all && !rest.starts_with(' ') => rest,
+            _ => line,
+        })
+        .collect();
+    parse(&lines.join("\n")).unwrap().config
+}
+
+#[test]
+fn packaged_configuration_reads_counters_and_serves_the_page_to_its_own_machine_alone() {
+    let config = packaged(false);
+    assert!(config.counters.enabled);
+    assert!(config.http.listen.unwrap().ip().is_loopback());
+    assert_eq!(config.sm, SmConfig::default());
+}
+
+#[test]
+fn packaged_configuration_has_keys_of_ports_to_turn_on() {
+    let config = packaged(true);
+    assert_eq!(config.sm.m_keys, MKeyMode::PerPort);
+    let secret = Path::new("/etc/rsm/m-key-secret");
+    assert_eq!(config.sm.m_key_secret_file.as_deref(), Some(secret));
+}
+
 #[test]
 fn every_key_belongs_to_a_section_and_is_there_once() {
     for (at, field) in fields().iter().enumerate() {

@@ -28,7 +28,13 @@ use crate::daemon::FabricSpec;
 /// InfiniBand port of this host, or the one that --fabric names. On SIGHUP rsm reads its
 /// configuration again and sweeps, on SIGTERM it ends.
 #[derive(Parser, Debug)]
-#[command(name = "rsm", version, args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
+#[command(
+    name = "rsm",
+    version,
+    args_conflicts_with_subcommands = true,
+    after_help = EXAMPLES,
+    after_long_help = LONG_HELP
+)]
 pub struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -36,13 +42,50 @@ pub struct Cli {
     serve: ServeArgs,
 }
 
-const EXAMPLES: &str = "\
+/// The examples of the short help, with which the long one begins.
+macro_rules! examples {
+    () => {
+        "\
 Examples:
   rsm --fabric sim:superpod               a simulated 1,024-GPU SuperPOD; then: rsmctl status
   rsm --fabric umad:mlx5_0:1 --once       bring a subnet up once; exit code 0 when all is as planned
   rsm --dry-run                           list the Sets of rsm beside the present master, and send none
   rsm plan fabric.txt --format json       routes for a fabric that ibnetdiscover printed, and their proof
-  rsm generate fat-tree:k=24,levels=3     a fabric that ibsim loads";
+  rsm generate fat-tree:k=24,levels=3     a fabric that ibsim loads"
+    };
+}
+
+const EXAMPLES: &str = examples!();
+
+const LONG_HELP: &str = concat!(
+    examples!(),
+    "
+
+Files:
+  /etc/rsm/rsm.toml         the configuration, see rsm.toml(5); NAME.toml for rsm@NAME.service
+  /etc/rsm/sa.key           the key of requests that the SA trusts; the package makes it
+  /run/rsm/rsm.sock         the socket for rsmctl, open to members of group rsm
+  /var/lib/rsm              LIDs, registrations of hosts, known cables, drains
+  /var/lib/rsm/history      events, convergences, findings and requests of operators
+  /var/lib/rsm/audit.jsonl  calls that change something, with their callers, also refused ones
+  /usr/lib/rsm              the library of `rsm sim run`
+  /usr/share/rsm            a dashboard for Grafana, and rules for Prometheus
+  /usr/share/doc/rsm        the manual, which begins with first-day.md, and examples
+
+Signals:
+  SIGTERM, SIGINT  rsm ends; switches forward on by the tables that they hold
+  SIGHUP           rsm reads the configuration again and sweeps; one with an error changes nothing
+
+Environment:
+  RSM_LOG           the log level, as --log
+  MALLOC_ARENA_MAX  the number of heap arenas; without it rsm takes two for each processor
+
+Exit status:
+  0  a signal ended the daemon; --once: the subnet is up as planned; --dry-run: no Set is needed
+  1  --once: a port is not Active, a device does not hold the plan, or a file is not written
+  2  the command line or the configuration has an error, or rsm cannot use the port
+  3  --dry-run: Sets are listed"
+);
 
 #[derive(Subcommand, Debug)]
 #[expect(
@@ -93,6 +136,9 @@ enum Detail {
 #[derive(Args, Debug)]
 struct ServeArgs {
     /// The fabric: umad, umad:CA, umad:CA:PORT, sim:GENERATOR or sim:FILE
+    ///
+    /// With umad, and with simulated fabrics, rsm uses the port that `sm.guid` names, if it names
+    /// one. `rsm generate` lists generators, and what can be appended to them and to files.
     #[arg(long, default_value = "umad", value_name = "FABRIC")]
     fabric: FabricSpec,
     /// Bring the subnet up, print a report and end: exit code 0 when every reachable port is
@@ -114,20 +160,31 @@ struct ServeArgs {
     /// The format of the report of --once and --dry-run
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// The configuration file (TOML, or OpenSM's opensm.conf)
+    /// The configuration file (TOML, or OpenSM's opensm.conf); the command line wins
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The folder of LIDs and other data that survive a restart, and of the socket for rsmctl
+    /// [default: `state.dir`, /var/lib/rsm]
+    ///
+    /// A simulated fabric keeps nothing without this option, and --once nothing without it or
+    /// --config.
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// The Unix socket for rsmctl [default: rsm.sock in the folder of --state-dir, or else in the
-    /// first of /run/rsm, $XDG_RUNTIME_DIR/rsm and others that rsm may write to]
+    /// The Unix socket for rsmctl [default: rsm.sock in the folder of --state-dir]
+    ///
+    /// Without --state-dir and `api.socket` it is in the first of /run/rsm, $XDG_RUNTIME_DIR/rsm,
+    /// /var/lib/rsm, $XDG_STATE_HOME/rsm and ~/.local/state/rsm that rsm may write to. rsmctl looks
+    /// in the same places.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Write files in OpenSM's formats to this folder after each convergence
+    ///
+    /// The files are opensm-subnet.lst, opensm.fdbs, opensm.mcfdbs, opensm-lfts.dump,
+    /// opensm-lid-matrix.dump, guid2lid and topology.ibnetdiscover.
     #[arg(long, value_name = "DIR")]
     dump_dir: Option<PathBuf>,
-    /// The definitions of partitions, in the format of OpenSM's partitions.conf
+    /// The definitions of partitions, in the format of OpenSM's partitions.conf; without one every
+    /// port is a full member of the default partition
     #[arg(long, value_name = "FILE")]
     partitions: Option<PathBuf>,
     /// The routing engine: auto, fabric-tree, updn, dnup, minhop, dor, torus, dragonfly+, nue,
@@ -137,20 +194,24 @@ struct ServeArgs {
     /// Accept routes that can deadlock the fabric (minhop on anything but a tree)
     #[arg(long)]
     accept_credit_loops: bool,
-    /// Serve requests that only read at this TCP address; `off` for none [default: 127.0.0.1:50051]
+    /// Serve requests that only read at this TCP address; `off` for none [default:
+    /// `api.listen`, 127.0.0.1:50051]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// Serve the web page, JSON and metrics for Prometheus at this TCP address; `off` for none
-    /// [default: off]
+    /// [default: `http.listen`, off]
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
     /// Serve requests that change something at the TCP address, too, to any client that reaches it
     #[arg(long)]
     insecure_admin: bool,
-    /// Write every datagram to this file, as pcapng
+    /// Write every datagram to this file, as pcapng with link type ERF, which Wireshark dissects
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// The log level: error, warn, info, debug, trace, or a filter such as rsm::daemon=debug
+    ///
+    /// The log goes to standard error or to `log.file`. A bare level is that of rsm, and libraries
+    /// then log warnings and errors; a list such as info,sled=info sets all.
     #[arg(long, env = "RSM_LOG", value_name = "LEVEL")]
     log: Option<String>,
     /// Log as JSON, one object a line

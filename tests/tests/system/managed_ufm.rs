@@ -303,7 +303,9 @@ fn calls_of_volcano_slurm_and_other_clients_are_answered() {
     let empty =
         json!({"pkey": "0x21", "ip_over_ib": true, "index0": false, "partition_name": "green"});
     ufm.change("POST", &v2("/resources/pkeys/add"), &empty);
-    assert_eq!(ufm.call("POST", &v2("/resources/pkeys/add"), &empty).0, 409);
+    let again = ufm.call("POST", &v2("/resources/pkeys/add"), &empty);
+    assert_eq!(again.0, 400);
+    assert!(again.1.to_string().contains("exist"), "{}", again.1);
     assert_eq!(ufm.get(&v2("/resources/pkeys/0x21"))["partition"], "green");
     let set = |guids: &[&str], memberships: &[&str]| {
         let body = json!({"pkey": "0x21", "guids": guids, "memberships": memberships});
@@ -601,4 +603,57 @@ fn file_of_tokens_is_for_its_owner_and_wrong_files_are_left_alone() {
     std::fs::write(&file, "nonsense\n").expect("there is room");
     refused(&["new", "red", "read", "--file", &file]);
     assert!(!Path::new(&format!("{file}.new")).exists());
+}
+
+#[test]
+fn scripts_of_the_sdk_read_links_systems_unhealthy_ports_and_events() {
+    let ufm = Ufm::start("");
+    let list = |path: &str| {
+        let answer = ufm.get(&format!("/ufmRest{path}"));
+        answer
+            .as_array()
+            .cloned()
+            .unwrap_or_else(|| panic!("{path}: {answer}"))
+    };
+    let links = list("/resources/links?cable_info=True&monitoring_counters_info=False");
+    assert_eq!(links.len(), 16);
+    for link in &links {
+        let text = |field: &str| link[field].as_str().unwrap_or_default().to_owned();
+        let end = |end: &str| {
+            format!(
+                "{}_{}",
+                text(&format!("{end}_guid")),
+                text(&format!("{end}_port"))
+            )
+        };
+        assert_eq!(
+            text("name"),
+            format!("{}:{}", end("source"), end("destination"))
+        );
+        assert_eq!(
+            (text("width"), text("severity")),
+            ("4x".to_owned(), "Info".to_owned())
+        );
+    }
+    assert_eq!(list("/resources/links?system=host-001").len(), 1);
+    assert_eq!(list("/resources/ports?system=host-001").len(), 1);
+    assert_eq!(list("/resources/systems").len(), 14);
+    let switches = list("/resources/systems?type=switch");
+    assert_eq!(switches.len(), 6);
+    assert_eq!(list("/app/unhealthy_ports"), Vec::<Value>::new());
+
+    let leaf = switches[0]["system_name"].as_str().expect("a name");
+    ufm.site.rsmctl(&["drain", &format!("{leaf}:3")]);
+    let unhealthy = list("/app/unhealthy_ports");
+    assert_eq!(unhealthy.len(), 2, "{unhealthy:?}");
+    for port in &unhealthy {
+        assert_eq!(port["Condition"], "MANUAL");
+    }
+    ufm.site.rsmctl(&["sim", "unlink", &format!("{leaf}:3")]);
+    let down = wait_for_every(POLL, LIMIT, || {
+        let events = list("/app/events");
+        events.into_iter().find(|event| event["type"] == "329")
+    });
+    let down = down.expect("the loss of the cable is told");
+    assert_eq!(down["name"], "Link is Down");
 }

@@ -209,3 +209,20 @@ fn the_dashboard_names_only_metrics_that_are_served() {
         }
     }
 }
+
+/// Metrics that only managers with a shared store have.
+const OF_SHARED_STORES: &[&str] = &["rsm_shared_store_ok", "rsm_standby_ready"];
+
+#[test]
+fn alerts_name_only_metrics_that_are_served() {
+    let file = binaries::workspace().join("packaging/prometheus/rsm.rules.yml");
+    let named = metric_names(&std::fs::read_to_string(file).unwrap());
+    assert!(named.len() > 10, "{named:?}");
+    let site = Site::start(FABRIC);
+    let served = metric_names(&get(site.address(), "/metrics").text());
+    let unknown = named.difference(&served);
+    let unknown: Vec<&String> = unknown
+        .filter(|name| !OF_SHARED_STORES.contains(&name.as_str()))
+        .collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rsm_tests::binaries;
 use rsm_tests::clock::wait_for_every;
 use rsm_tests::fabrics::real_topologies;
 use rsm_tests::peer::require_peers;
@@ -230,6 +231,28 @@ fn promtool_accepts_the_metrics_of_each_scrape() {
         assert!(
             checked.status.success(),
             "{path}: {}{}",
+            checked.stdout,
+            checked.stderr
+        );
+    }
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs prometheus")]
+fn alerts_fire_for_their_faults_and_keep_quiet_without() {
+    if !require_peers(&["promtool"]) {
+        return;
+    }
+    let rules = binaries::workspace().join("packaging/prometheus");
+    for arguments in [
+        ["check", "rules", "rsm.rules.yml"],
+        ["test", "rules", "rsm.test.yml"],
+    ] {
+        let promtool = Invocation::new("promtool", &rules).args(arguments);
+        let checked = promtool.run(LIMIT).unwrap();
+        assert!(
+            checked.status.success(),
+            "{arguments:?}: {}{}",
             checked.stdout,
             checked.stderr
         );

@@ -5,6 +5,7 @@
 //! [`rsm_api::Control`] and [`rsm_api::Subnet`]: there is no other way to the fabric.
 
 mod body;
+mod inventory;
 mod route;
 mod show;
 #[cfg(test)]
@@ -157,7 +158,26 @@ impl Ufm {
             Reading::Conf => reply::json(&show::conf(&self.settings.conf)),
             Reading::Ports(filter) => {
                 let subnet = Arc::clone(&self.subnet);
-                self.list(move || show::ports(&*subnet, filter)).await
+                self.list(move || show::ports(&*subnet, &filter)).await
+            }
+            Reading::Links(of) => {
+                let subnet = Arc::clone(&self.subnet);
+                self.list(move || Ok(inventory::links(&*subnet, of.as_deref())))
+                    .await
+            }
+            Reading::Systems(kind) => {
+                let subnet = Arc::clone(&self.subnet);
+                self.list(move || Ok(inventory::systems(&*subnet, kind)))
+                    .await
+            }
+            Reading::UnhealthyPorts => {
+                let subnet = Arc::clone(&self.subnet);
+                self.list(move || Ok(inventory::unhealthy_ports(&*subnet)))
+                    .await
+            }
+            Reading::Events => {
+                let subnet = Arc::clone(&self.subnet);
+                self.list(move || Ok(inventory::events(&*subnet))).await
             }
             Reading::Pkeys { of, shown } => {
                 let (subnet, grant) = (Arc::clone(&self.subnet), caller.grant.clone());
@@ -355,7 +375,9 @@ fn status_of(error: &ControlError) -> StatusCode {
         ControlError::Busy => StatusCode::TOO_MANY_REQUESTS,
         ControlError::Partition { refusal, .. } => match refusal {
             PartitionRefusal::NotThere => StatusCode::NOT_FOUND,
-            PartitionRefusal::Exists | PartitionRefusal::Refused => StatusCode::CONFLICT,
+            PartitionRefusal::Refused => StatusCode::CONFLICT,
+            // Clients look for this status, and for `exist` in the text.
+            PartitionRefusal::Exists => StatusCode::BAD_REQUEST,
             PartitionRefusal::Invalid | PartitionRefusal::Full => StatusCode::BAD_REQUEST,
             PartitionRefusal::NotAllowed => StatusCode::FORBIDDEN,
         },

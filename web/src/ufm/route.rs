@@ -24,6 +24,14 @@ pub(super) enum Reading {
     Conf,
     /// The ports.
     Ports(PortFilter),
+    /// Cables, of one system only where one is named.
+    Links(Option<String>),
+    /// Switches, adapters and routers.
+    Systems(Option<System>),
+    /// Ports that routes go around.
+    UnhealthyPorts,
+    /// The latest changes of nodes and cables.
+    Events,
     /// All partitions, or one.
     Pkeys {
         /// The P_Key of the one partition; `None` for all.
@@ -33,11 +41,13 @@ pub(super) enum Reading {
     },
 }
 
-/// The ports that an answer includes.
-#[derive(Debug, PartialEq, Eq, Clone, Copy, Default)]
+/// The ports of an answer.
+#[derive(Debug, PartialEq, Eq, Clone, Default)]
 pub(super) struct PortFilter {
-    /// Only ports of this kind of system.
+    /// The kind of system; `None` for all kinds.
     pub(super) system: Option<System>,
+    /// The name or GUID of a system; `None` for all systems.
+    pub(super) of: Option<String>,
     /// Whether only Active ports are included.
     pub(super) active: bool,
 }
@@ -96,6 +106,10 @@ impl Route {
             ("GET", ["app", "ufm_version"]) => Route::Read(Reading::Version),
             ("GET", ["app", "smconf"]) => Route::Read(Reading::Conf),
             ("GET", ["resources", "ports"]) => Route::Read(Reading::Ports(port_filter(query)?)),
+            ("GET", ["resources", "links"]) => Route::Read(Reading::Links(links_of(query)?)),
+            ("GET", ["resources", "systems"]) => Route::Read(Reading::Systems(systems(query)?)),
+            ("GET", ["app", "unhealthy_ports"]) => Route::Read(Reading::UnhealthyPorts),
+            ("GET", ["app", "events"]) => Route::Read(Reading::Events),
             ("GET", ["resources", "pkeys"]) => Route::Read(Reading::Pkeys {
                 of: None,
                 shown: shown(query)?,
@@ -131,7 +145,7 @@ impl Route {
     pub(super) fn need(&self) -> Need {
         match self {
             Route::Read(Reading::Pkeys { .. } | Reading::Version) => Need::SeePartitions,
-            Route::Read(Reading::Conf | Reading::Ports(_)) => Need::Read,
+            Route::Read(_) => Need::Read,
             Route::Change(_) => Need::ChangePartitions,
         }
     }
@@ -163,21 +177,68 @@ fn shown(query: &str) -> Result<Shown, Refused> {
     Ok(shown)
 }
 
+/// Parameters that leave items out of an answer, and that rsm does not have: an answer with all items
+/// would be taken for the chosen ones.
+const REFUSED: &[(&str, &str)] = &[
+    ("high_ber_only", "rsm measures no bit error rate"),
+    ("high_ber_severity", "rsm measures no bit error rate"),
+    ("page_number", "rsm sends all items at once"),
+    ("rpp", "rsm sends all items at once"),
+];
+
+/// The pairs of a query of a list.
+fn list_pairs(query: &str) -> Result<Vec<(String, String)>, Refused> {
+    let pairs = pairs(query)?;
+    for (name, value) in &pairs {
+        let refused = REFUSED.iter().find(|(parameter, _)| parameter == name);
+        if let Some((parameter, why)) = refused
+            && !value.eq_ignore_ascii_case("false")
+        {
+            return Err(bad(format!("{parameter}: {why}: leave it out")));
+        }
+    }
+    Ok(pairs)
+}
+
+fn system(value: &str) -> Option<System> {
+    match value.to_ascii_lowercase().as_str() {
+        "computer" | "host" => Some(System::Computer),
+        "switch" => Some(System::Switch),
+        "router" => Some(System::Router),
+        _ => None,
+    }
+}
+
 fn port_filter(query: &str) -> Result<PortFilter, Refused> {
     let mut filter = PortFilter::default();
-    for (name, value) in pairs(query)? {
+    for (name, value) in list_pairs(query)? {
         match name.as_str() {
             "active" => filter.active = is_true(&value),
+            "system" => filter.of = Some(value),
             "sys_type" => {
-                filter.system = Some(match value.to_ascii_lowercase().as_str() {
-                    "computer" => System::Computer,
-                    "switch" => System::Switch,
-                    "router" => System::Router,
-                    _ => return Err(bad("sys_type: expected Computer, Switch or Router")),
-                });
+                let kind = system(&value);
+                let kind =
+                    kind.ok_or_else(|| bad("sys_type: expected Computer, Switch or Router"))?;
+                filter.system = Some(kind);
             }
             _ => {}
         }
     }
     Ok(filter)
+}
+
+/// The system of a query of links.
+fn links_of(query: &str) -> Result<Option<String>, Refused> {
+    let mut pairs = list_pairs(query)?.into_iter();
+    Ok(pairs.find_map(|(name, value)| (name == "system").then_some(value)))
+}
+
+/// The kind of systems of a query.
+fn systems(query: &str) -> Result<Option<System>, Refused> {
+    let pairs = list_pairs(query)?;
+    let Some((_, value)) = pairs.iter().find(|(name, _)| name == "type") else {
+        return Ok(None);
+    };
+    let kind = system(value).ok_or_else(|| bad("type: expected host, switch or router"))?;
+    Ok(Some(kind))
 }

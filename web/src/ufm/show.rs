@@ -38,13 +38,13 @@ pub(super) fn conf(conf: &SmConf) -> Value {
     })
 }
 
-/// A GUID in UFM's form.
-fn plain(guid: &str) -> &str {
+/// A GUID as UFM writes it.
+pub(super) fn plain(guid: &str) -> &str {
     guid.strip_prefix("0x").unwrap_or(guid)
 }
 
 /// The ports of an answer, by ascending node GUID and port number, without port 0 of switches.
-pub(super) fn ports(subnet: &dyn Subnet, filter: PortFilter) -> Result<Value, Refused> {
+pub(super) fn ports(subnet: &dyn Subnet, filter: &PortFilter) -> Result<Value, Refused> {
     let nodes = subnet.nodes(None, usize::MAX, &NodeFilter::default()).items;
     let nodes: BTreeMap<Guid, v1::Node> = nodes
         .into_iter()
@@ -58,15 +58,29 @@ pub(super) fn ports(subnet: &dyn Subnet, filter: PortFilter) -> Result<Value, Re
     let ports = ports.iter().filter(|port| port.key.number.0 != 0);
     let shown = ports.filter_map(|port| {
         let node = nodes.get(&port.key.node)?;
-        let system = match node.kind() {
-            NodeKind::Ca => System::Computer,
-            NodeKind::Router => System::Router,
-            NodeKind::Switch | NodeKind::Unspecified => System::Switch,
-        };
-        let is_wanted = filter.system.is_none_or(|wanted| wanted == system);
+        let system = system_of(node.kind());
+        let of = filter.of.as_deref();
+        let is_wanted = filter.system.is_none_or(|wanted| wanted == system)
+            && of.is_none_or(|name| is_named(name, &node.guid, &node.description));
         is_wanted.then(|| shown_port(port, node, system, &nodes))
     });
     Ok(Value::Array(shown.collect()))
+}
+
+/// The kind of system that a node is to UFM.
+pub(super) fn system_of(kind: NodeKind) -> System {
+    match kind {
+        NodeKind::Ca => System::Computer,
+        NodeKind::Router => System::Router,
+        NodeKind::Switch | NodeKind::Unspecified => System::Switch,
+    }
+}
+
+/// Whether `name` is the GUID, the description or the first word of the description of a node.
+pub(super) fn is_named(name: &str, guid: &str, description: &str) -> bool {
+    plain(name).eq_ignore_ascii_case(plain(guid))
+        || name == description
+        || description.split(' ').next() == Some(name)
 }
 
 fn shown_port(

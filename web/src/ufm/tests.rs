@@ -1,10 +1,13 @@
 use axum::http::{Method, StatusCode};
 use rsm_api::access::Need;
 use rsm_api::model::{MemberName, Membership};
+use rsm_api::v1::{self, event::Change};
 use rsm_ids::Guid;
 
 use super::body::{host_names, hosts, membership, p_key, qos, unescaped};
-use super::route::{Change, PortFilter, Reading, Route, Shown, System};
+use super::inventory::{shown_event, shown_unhealthy};
+use super::route::{Change as Asked, PortFilter, Reading, Route, Shown, System};
+use super::show::is_named;
 use super::{below, is_path};
 
 fn route(method: &str, path: &str, query: &str) -> Result<Route, StatusCode> {
@@ -40,7 +43,7 @@ fn routes_tolerate_slashes_and_spellings_of_true() {
             route("GET", path, "guids_data=false&other=1"),
             all(Shown::default())
         );
-        assert_eq!(route("POST", path, ""), Ok(Route::Change(Change::Add)));
+        assert_eq!(route("POST", path, ""), Ok(Route::Change(Asked::Add)));
     }
     let one = Route::Read(Reading::Pkeys {
         of: Some(5),
@@ -59,14 +62,13 @@ fn routes_tolerate_slashes_and_spellings_of_true() {
     );
     let computers = PortFilter {
         system: Some(System::Computer),
+        of: Some("host-1".to_owned()),
         active: true,
     };
     let ports = Route::Read(Reading::Ports(computers));
-    assert_eq!(
-        route("GET", "/resources/ports", "sys_type=computer&active=true"),
-        Ok(ports)
-    );
-    let list = Change::RemoveGuidsOf(5, "a,b".to_owned());
+    let query = "sys_type=computer&active=true&system=host-1&high_ber_only=False";
+    assert_eq!(route("GET", "/resources/ports", query), Ok(ports));
+    let list = Asked::RemoveGuidsOf(5, "a,b".to_owned());
     assert_eq!(
         route("DELETE", "/resources/pkeys/0x5/guids/a%2Cb", ""),
         Ok(Route::Change(list))
@@ -84,6 +86,10 @@ fn unknown_routes_are_not_found_and_wrong_values_bad() {
         ("GET", "/resources/pkeys/5", "", 400),
         ("DELETE", "/resources/pkeys/0x0", "", 400),
         ("GET", "/resources/ports", "sys_type=%ff", 400),
+        ("GET", "/resources/ports", "high_ber_only=true", 400),
+        ("GET", "/resources/ports", "page_number=1&rpp=20", 400),
+        ("GET", "/resources/links", "page_number=1", 400),
+        ("GET", "/resources/systems", "type=gateway", 400),
     ] {
         let refused = route(method, path, query).expect_err(path);
         assert_eq!(refused.as_u16(), code, "{method} {path}");
@@ -107,10 +113,77 @@ fn every_change_needs_the_right_to_change_partitions() {
         let need = route(method, path, "").map(|route| route.need());
         assert_eq!(need, Ok(Need::ChangePartitions), "{method} {path}");
     }
-    for path in ["/app/smconf", "/resources/ports"] {
+    for path in [
+        "/app/smconf",
+        "/app/events",
+        "/app/unhealthy_ports",
+        "/resources/ports",
+        "/resources/links",
+        "/resources/systems",
+    ] {
         let need = route("GET", path, "").map(|route| route.need());
         assert_eq!(need, Ok(Need::Read), "{path}");
     }
+}
+
+#[test]
+fn names_of_systems_are_guid_description_or_first_word() {
+    for (name, named) in [
+        ("0002c90300001234", true),
+        ("0x0002C90300001234", true),
+        ("host-1 mlx5_0", true),
+        ("host-1", true),
+        ("host", false),
+        ("", false),
+    ] {
+        let is_named = is_named(name, "0x0002c90300001234", "host-1 mlx5_0");
+        assert_eq!(is_named, named, "{name}");
+    }
+}
+
+#[test]
+fn drained_ports_are_unhealthy_by_hand_and_others_by_their_errors() {
+    let mut port = v1::Port {
+        key: Some(v1::PortKey {
+            node_guid: "0x0002c90300001234".to_owned(),
+            number: 7,
+        }),
+        node_description: "leaf-1".to_owned(),
+        ..v1::Port::default()
+    };
+    assert_eq!(shown_unhealthy(&port, None), None);
+    for (avoidance, condition) in [
+        (v1::Avoidance::Drained, "MANUAL"),
+        (v1::Avoidance::DrainedInUse, "MANUAL"),
+        (v1::Avoidance::Isolated, "UNHEALTHY"),
+    ] {
+        port.set_avoidance(avoidance);
+        let shown = shown_unhealthy(&port, Some(0)).expect("routes go around it");
+        assert_eq!(shown["Condition"], condition);
+        assert_eq!(shown["UnhealthyPort"], "leaf-1/7");
+        assert_eq!(shown["UnhealthyGUID"], "0002c90300001234");
+    }
+}
+
+#[test]
+fn events_of_nodes_have_the_numbers_of_ufm_and_routes_none() {
+    let node = v1::Node {
+        guid: "0x0002c90300001234".to_owned(),
+        description: "host-1 mlx5_0".to_owned(),
+        ..v1::Node::default()
+    };
+    let event = |change| v1::Event {
+        sequence: 9,
+        at_unix_ms: 1_000,
+        change: Some(change),
+        ..v1::Event::default()
+    };
+    let shown = shown_event(&event(Change::NodeVanished(node))).expect("it is shown");
+    assert_eq!(shown["type"], "331");
+    assert_eq!(shown["timestamp"], "1970-01-01 00:00:01");
+    assert_eq!(shown["object_name"], "0002c90300001234");
+    let routes = Change::RoutesChanged(v1::RoutesChanged::default());
+    assert_eq!(shown_event(&event(routes)), None);
 }
 
 #[test]

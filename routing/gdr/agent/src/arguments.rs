@@ -121,7 +121,7 @@ pub(crate) enum Command {
     /// Writes the manual page, for packages
     #[command(hide = true)]
     ManPages {
-        /// The folder.
+        /// The folder of manuals, such as /usr/share/man.
         dir: PathBuf,
     },
 }
@@ -129,7 +129,7 @@ pub(crate) enum Command {
 const HELP: &str = "\
 The identity of the agent needs the role `report` (docs/api.md, Access).
 
-Exit codes:
+Exit status:
   0  reported, or there is nothing to report
   1  the host could not be read, or the manager refused
   2  the command line is wrong

@@ -12,6 +12,7 @@ mod reporter;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
+use rsm_api::manual::Manual;
 use rsm_gdr::import::to_json;
 
 use self::arguments::{Arguments, Command};
@@ -56,9 +57,11 @@ fn nvml(library: &std::ffi::OsStr) -> End {
 }
 
 fn man_pages(dir: &std::path::Path) -> End {
-    let written = std::fs::create_dir_all(dir)
-        .and_then(|()| clap_mangen::generate_to(Arguments::command(), dir));
-    match written {
+    let manual = Manual {
+        section: "8",
+        see_also: &["rsmctl-gpu(1)", "rsm(8)"],
+    };
+    match manual.write(Arguments::command(), dir) {
         Ok(()) => End::Done,
         Err(error) => {
             note(&format!("{}: {error}", dir.display()));

@@ -100,7 +100,7 @@ pub enum ChangeError {
         p_key: u16,
     },
     /// The partition exists already.
-    #[error("the partition {} is there already, with the name `{name}`{}", PKey(*.p_key), others(.differing))]
+    #[error("the partition {} exists already, with the name `{name}`{}", PKey(*.p_key), others(.differing))]
     Exists {
         /// The P_Key.
         p_key: u16,

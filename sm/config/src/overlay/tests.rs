@@ -82,7 +82,7 @@ fn creation_is_repeatable_and_refused_with_other_settings() {
         },
     );
     let error = overlay.apply(&other, &none()).expect_err("other settings");
-    let text = "the partition 0x0010 is there already, with the name `0x0010` and another setting of ipoib, MTU";
+    let text = "the partition 0x0010 exists already, with the name `0x0010` and another setting of ipoib, MTU";
     assert_eq!(error.to_string(), text);
     let refused = overlay.apply(&create(0x10, &[], Existing::Refuse), &none());
     assert!(matches!(refused, Err(ChangeError::Exists { .. })));

@@ -484,13 +484,14 @@ sections! {
 
     /// When rsm damps a link that comes and goes: routes avoid a damped link.
     flap: FlapConfig {
-        /// Number of state changes of a link within `window_ms` at which rsm damps it. Zero: never.
+        /// How often a link goes down, or trains anew, within `window_ms` before rsm damps it. Zero:
+        /// never.
         threshold: u32 = 6, takes number(0, 1000);
 
-        /// Time within which rsm counts the state changes of a link.
+        /// Time within which rsm counts how often a link goes.
         window_ms: u32 = 60_000, takes number(1, HOUR_MS);
 
-        /// Time without a state change after which routes use a damped link again.
+        /// Time for which a damped link must stay as it is before routes use it again.
         hold_ms: u32 = 30_000, takes number(1, HOUR_MS);
     }
 

@@ -47,22 +47,22 @@ macro_rules! qos_keys {
             ),
             qos_keys!(
                 $class.high_limit, $prefix, Some((concat!($theirs, "high_limit"), Convert::Limit)),
-                number(0, 255), "0", " `high_limit` of the same ports."
+                number(0, 255), "0", concat!(" `high_limit` of ", $ports, ".")
             ),
             qos_keys!(
                 $class.vlarb_high, $prefix, Some((concat!($theirs, "vlarb_high"), Convert::Text)),
                 <Option<VlWeights> as Takes>::KIND, "\"0:4,1:0\"",
-                " `vlarb_high` of the same ports."
+                concat!(" `vlarb_high` of ", $ports, ".")
             ),
             qos_keys!(
                 $class.vlarb_low, $prefix, Some((concat!($theirs, "vlarb_low"), Convert::Text)),
                 <Option<VlWeights> as Takes>::KIND, "\"0:0,1:4\"",
-                " `vlarb_low` of the same ports."
+                concat!(" `vlarb_low` of ", $ports, ".")
             ),
             qos_keys!(
                 $class.sl2vl, $prefix, Some((concat!($theirs, "sl2vl"), Convert::SlToVl)),
                 <Option<SlToVl> as Takes>::KIND, "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"",
-                " `sl2vl` of the same ports."
+                concat!(" `sl2vl` of ", $ports, ".")
             ),
         )+];
     };

@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
 
 const HELP: &str = "\
 Nodes and ports are named by GUID (0x0002c90300001234, or 0x0002c90300001234:2 for its port 2),
-LID (17), GID (fe80::2:c903:0:1234) or node description (leaf-03, leaf-03:7). `rsmctl --help` has examples and exit codes.";
+LID (17), GID (fe80::2:c903:0:1234) or node description (leaf-03, leaf-03:7). `rsmctl --help` has examples and the exit status.";
 
 const LONG_HELP: &str = "\
 Nodes and ports:
@@ -40,13 +40,18 @@ Examples:
   rsmctl history --format json | jq '.[-1].timing_ms'
   rsmctl sim unlink leaf-03 7 && rsmctl events --newest 5
 
-The server is the first of these that answers, unless --socket, --server or RSM_SERVER names one:
-  unix:/run/rsm/rsm.sock, unix:$XDG_RUNTIME_DIR/rsm/rsm.sock, unix:/var/lib/rsm/rsm.sock,
-  unix:$XDG_STATE_HOME/rsm/rsm.sock, unix:$HOME/.local/state/rsm/rsm.sock, http://127.0.0.1:50051
-Over TCP rsm serves requests that change something only to clients that prove an identity, by --cert and --key or by
---token-file, unless it was started with --insecure-admin.
+Server:
+The first of these that answers, unless --socket, --server or RSM_SERVER names one:
+  unix:/run/rsm/rsm.sock
+  unix:$XDG_RUNTIME_DIR/rsm/rsm.sock
+  unix:/var/lib/rsm/rsm.sock
+  unix:$XDG_STATE_HOME/rsm/rsm.sock
+  unix:$HOME/.local/state/rsm/rsm.sock
+  http://127.0.0.1:50051
+Over TCP rsm serves requests that change something only to clients that prove an identity, by
+--cert and --key or by --token-file, unless it was started with --insecure-admin.
 
-Exit codes:
+Exit status:
   0  done; also if the reader of the output ended first
   1  the server refused, found nothing, there is no path, or the route does not arrive
   2  the command line is wrong, or names a column that the table does not have

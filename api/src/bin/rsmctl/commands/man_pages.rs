@@ -1,7 +1,7 @@
-use std::fs;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _};
+use rsm_api::manual::Manual;
 
 use super::Arguments;
 use crate::failure::Failure;
@@ -9,23 +9,27 @@ use crate::failure::Failure;
 /// Writes the manual pages, for packages
 #[derive(Debug, Args)]
 pub(crate) struct ManPagesArguments {
-    /// The folder of the pages, one for each subcommand
+    /// The folder of manuals, such as /usr/share/man; the pages go into man1 below it
     dir: PathBuf,
 }
 
 pub(crate) fn run(arguments: &ManPagesArguments) -> Result<(), Failure> {
     let dir = &arguments.dir;
-    fs::create_dir_all(dir)
-        .and_then(|()| clap_mangen::generate_to(Arguments::command(), dir))
-        .map_err(|error| {
-            let dir = dir.display();
-            Failure::File(format!("cannot write manual pages to {dir}: {error}"))
-        })
+    MANUAL.write(Arguments::command(), dir).map_err(|error| {
+        let dir = dir.display();
+        Failure::File(format!("cannot write manual pages to {dir}: {error}"))
+    })
 }
+
+const MANUAL: Manual<'_> = Manual {
+    section: "1",
+    see_also: &["rsm(8)", "rsm.toml(5)"],
+};
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::fs;
 
     use super::*;
 
@@ -48,7 +52,7 @@ mod tests {
         let mut expected = BTreeSet::new();
         pages(&Arguments::command(), "rsmctl", &mut expected);
         assert!(expected.contains("rsmctl-engine-set.1"), "{expected:?}");
-        let written: BTreeSet<String> = fs::read_dir(&dir)
+        let written: BTreeSet<String> = fs::read_dir(dir.join("man1"))
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();

@@ -1,24 +1,32 @@
 //! `rsm man-pages`: the manual pages, for packages.
 
-use std::fs;
+mod configuration;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Args, CommandFactory as _};
+use rsm_api::manual::Manual;
 
 use super::Cli;
 
+const MANUAL: Manual<'_> = Manual {
+    section: "8",
+    see_also: &["rsm.toml(5)", "rsmctl(1)", "rsm-agent(8)"],
+};
+
 #[derive(Args, Debug)]
 pub(super) struct ManPagesArgs {
-    /// The folder of the pages, one for each subcommand
+    /// The folder of manuals, such as /usr/share/man; pages go into man5 and man8 below it
     dir: PathBuf,
 }
 
 pub(super) fn run(args: &ManPagesArgs) -> anyhow::Result<ExitCode> {
     let dir = &args.dir;
-    fs::create_dir_all(dir)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), dir))
+    MANUAL
+        .write(Cli::command(), dir)
+        .and_then(|()| configuration::write(dir))
         .with_context(|| format!("cannot write manual pages to {}", dir.display()))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -26,12 +34,13 @@ pub(super) fn run(args: &ManPagesArgs) -> anyhow::Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::fs;
 
     use super::*;
 
     /// Adds the file names of a command's page and of its subcommands' pages.
     fn pages(command: &clap::Command, name: &str, pages: &mut BTreeSet<String>) {
-        pages.insert(format!("{name}.1"));
+        pages.insert(format!("{name}.8"));
         let shown = command
             .get_subcommands()
             .filter(|inner| !inner.is_hide_set());
@@ -49,15 +58,25 @@ mod tests {
         run(&args).unwrap();
         let mut expected = BTreeSet::new();
         pages(&Cli::command(), "rsm", &mut expected);
-        assert!(expected.contains("rsm-sim-serve.1"), "{expected:?}");
-        let written = fs::read_dir(&args.dir).unwrap();
+        assert!(expected.contains("rsm-sim-serve.8"), "{expected:?}");
+        let written = fs::read_dir(args.dir.join("man8")).unwrap();
         let written: BTreeSet<String> = written
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         assert_eq!(written, expected);
-        let page = fs::read_to_string(args.dir.join("rsm.1")).unwrap();
+        let page = fs::read_to_string(args.dir.join("man8/rsm.8")).unwrap();
         for option in ["fabric", "config", "socket", "dry\\-run"] {
             assert!(page.contains(&format!("\\-\\-{option}")), "{option}");
         }
+        for section in [
+            "EXAMPLES",
+            "FILES",
+            "SIGNALS",
+            "ENVIRONMENT",
+            "\"EXIT STATUS\"",
+        ] {
+            assert!(page.contains(&format!("\n.SH {section}\n")), "{section}");
+        }
+        assert!(args.dir.join("man5/rsm.toml.5").exists());
     }
 }
