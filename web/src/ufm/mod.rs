@@ -270,7 +270,12 @@ impl Ufm {
                     members: Vec::new(),
                     existing: ExistingPartition::Refuse,
                 };
-                self.ask(caller, p_key, action).await
+                let made = self.ask(caller, p_key, action).await;
+                // Clients look for this status, and for `exist` in the text.
+                made.map_err(|(code, text)| match self.partition(p_key) {
+                    Some(_) if code == StatusCode::CONFLICT => bad(text),
+                    _ => (code, text),
+                })
             }
             Change::AddHosts => {
                 let (p_key, hosts, settings) = body::hosts(body)?;
@@ -328,14 +333,20 @@ impl Ufm {
         p_key: u16,
         qos: &Settings,
     ) -> Result<rsm_api::model::PartitionSettings, Refused> {
-        let before = p_key.checked_sub(1);
-        let found = self.subnet.partitions(before, 1).items.into_iter().next();
-        let found = found.filter(|found| found.key == p_key);
+        let found = self.partition(p_key);
         let found = found.ok_or_else(|| {
             let text = format!("no partition has the P_Key {p_key:#x}");
             (StatusCode::NOT_FOUND, text)
         })?;
-        qos.of_existing(&found.message)
+        qos.of_existing(&found)
+    }
+
+    /// The partition with this P_Key.
+    fn partition(&self, p_key: u16) -> Option<v1::Partition> {
+        let before = p_key.checked_sub(1);
+        let found = self.subnet.partitions(before, 1).items.into_iter().next();
+        let found = found.filter(|found| found.key == p_key)?;
+        Some(found.message)
     }
 
     async fn ask(
@@ -375,9 +386,7 @@ fn status_of(error: &ControlError) -> StatusCode {
         ControlError::Busy => StatusCode::TOO_MANY_REQUESTS,
         ControlError::Partition { refusal, .. } => match refusal {
             PartitionRefusal::NotThere => StatusCode::NOT_FOUND,
-            PartitionRefusal::Refused => StatusCode::CONFLICT,
-            // Clients look for this status, and for `exist` in the text.
-            PartitionRefusal::Exists => StatusCode::BAD_REQUEST,
+            PartitionRefusal::Exists | PartitionRefusal::Refused => StatusCode::CONFLICT,
             PartitionRefusal::Invalid | PartitionRefusal::Full => StatusCode::BAD_REQUEST,
             PartitionRefusal::NotAllowed => StatusCode::FORBIDDEN,
         },
