@@ -10,6 +10,7 @@ mod hwloc;
 mod json;
 mod matrix;
 mod nccl;
+mod other;
 mod pcie;
 mod sysfs;
 mod text;
@@ -113,7 +114,7 @@ pub fn import(format: InventoryFormat, bytes: &[u8]) -> Result<HostInventory, Im
     }
     let text = &*text::decode(bytes)?;
     let host = match format {
-        InventoryFormat::NvidiaSmi => matrix::read(text),
+        InventoryFormat::NvidiaSmi => matrix::read(text).map_err(|error| other::named(text, error)),
         InventoryFormat::AmdSmi => amd::read(text),
         InventoryFormat::NcclXml => nccl::read(text),
         InventoryFormat::Hwloc => hwloc::read(text),

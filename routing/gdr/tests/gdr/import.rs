@@ -55,6 +55,49 @@ fn a_matrix_copied_from_a_terminal_is_read() {
 }
 
 #[test]
+fn fused_names_are_read_apart_or_refused_with_their_row() {
+    let host = read(InventoryFormat::NvidiaSmi, MATRIX);
+    let fused = MATRIX.replace("NIC0\tNIC1\tCPU", "NIC0NIC1\tCPU");
+    assert_eq!(read(InventoryFormat::NvidiaSmi, &fused), host);
+    // Names that end nowhere for sure.
+    let named = "\tGPU0\tibp26s0ibp45s0\tCPU Affinity\nGPU0\tX\tSYS\tPIX\t0-31\n\
+                 ibp26s0\tSYS\tX\tSYS\nibp45s0\tPIX\tSYS\tX\n";
+    let error = refused(InventoryFormat::NvidiaSmi, named);
+    let cells = ImportReason::Cells {
+        row: "GPU0".to_owned(),
+        found: 3,
+        expected: 2,
+    };
+    assert_eq!((error.line, error.reason), (2, cells));
+}
+
+#[test]
+fn second_matrix_of_a_file_is_refused_with_its_line() {
+    let both = [MATRIX, MATRIX].concat();
+    let error = refused(InventoryFormat::NvidiaSmi, &both);
+    let second = MATRIX.lines().count() as u32 + 1;
+    assert_eq!(
+        (error.line, error.reason),
+        (second, ImportReason::SecondMatrix)
+    );
+}
+
+#[test]
+fn output_of_another_vendors_tool_is_refused_by_its_name() {
+    let threads = MATRIX
+        .replace("NV18", "MT2")
+        .replace("X    = Self", "MT#  = MTLink");
+    let error = refused(InventoryFormat::NvidiaSmi, &threads);
+    assert_eq!(error.line, 2);
+    let text = error.to_string();
+    assert!(text.contains("cell `MT2` in column `GPU1`"), "{text}");
+    assert!(text.contains("Moore Threads' mthreads-gmi"), "{text}");
+    let amd = "============ ROCm System Management Interface ============\n0  N/A\n";
+    let text = refused(InventoryFormat::NvidiaSmi, amd).to_string();
+    assert!(text.contains("`rocm-smi --showtopo`"), "{text}");
+}
+
+#[test]
 fn old_drivers_say_soc_and_run_names_together() {
     let text = "\tGPU0\tGPU1mlx5_0\tCPU Affinity
 GPU0\t X \tSOC\tPHB\t0-19
