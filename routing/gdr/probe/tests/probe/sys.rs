@@ -158,3 +158,20 @@ fn processing_accelerator_of_amd_is_a_gpu_and_another_vendors_is_none() {
         .collect();
     assert_eq!(addresses, [Some("0000:11:00.0".to_owned())]);
 }
+
+#[test]
+fn adapters_that_cannot_be_listed_are_an_error_and_no_host_without_adapters() {
+    let host = FakeHost::new();
+    let class = host.sys().join("class/infiniband");
+    fs::rename(&class, host.sys().join("class/before")).expect("a folder");
+    // Root may read every folder, but no file as one.
+    fs::write(&class, b"").expect("there is room");
+    let error = read(&host.settings()).expect_err("no list of adapters");
+    let text = error.to_string();
+    let path = class.display().to_string();
+    assert!(matches!(error, ProbeError::Unreadable { .. }), "{text}");
+    assert!(
+        text.starts_with(&format!("{path} cannot be read (")),
+        "{text}"
+    );
+}
