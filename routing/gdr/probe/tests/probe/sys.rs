@@ -175,3 +175,20 @@ fn adapters_that_cannot_be_listed_are_an_error_and_no_host_without_adapters() {
         "{text}"
     );
 }
+
+#[test]
+fn proprietary_driver_without_peer_memory_has_no_gpudirect_rdma() {
+    let gdr = |files: &[(&str, &str)]| -> Vec<Option<bool>> {
+        let host = FakeHost::new();
+        files.iter().for_each(|(path, text)| host.put(path, text));
+        let inventory = read(&host.settings()).expect("a host").inventory;
+        inventory.gpus.iter().map(|gpu| gpu.gdr).collect()
+    };
+    let proprietary = ("module/nvidia/taint", "POE\n");
+    let peer_memory = ("module/nvidia_peermem/refcnt", "1\n");
+    assert_eq!(gdr(&[proprietary]), [Some(false), Some(false)]);
+    assert_eq!(gdr(&[proprietary, peer_memory]), [None, None]);
+    // The open modules have dma-buf.
+    assert_eq!(gdr(&[("module/nvidia/taint", "OE\n")]), [None, None]);
+    assert_eq!(gdr(&[]), [None, None]);
+}
