@@ -39,8 +39,8 @@ struct Explained {
 
 /// All faults, in the order of hosts and then kinds.
 pub(super) fn find(analysis: &Analysis, peers: &Peers, faults: &[JoinFaults]) -> Vec<GpuFinding> {
-    let (mut findings, explained) = built::find(analysis, peers, faults);
-    findings.extend(rail::find(analysis, peers, faults, &explained));
+    let (mut findings, mut explained) = built::find(analysis, peers, faults);
+    findings.extend(rail::find(analysis, peers, faults, &mut explained));
     findings.extend(speed::find(analysis, peers));
     findings.extend(links::compared(analysis, peers, &explained));
     findings.extend(pcie::find(analysis, peers, &explained));

@@ -129,7 +129,7 @@ const ROWS: &[KindRow] = &[
         name: "rail-order-unknown",
         severity: GpuSeverity::Warning,
         effect: "jobs that count devices send from one rail to another",
-        advice: "import the host's own inventory, which tells the two apart",
+        advice: "import `rsmctl gpu probe` of the host, whose PCI addresses tell the two apart",
     },
     KindRow {
         kind: Kind::RailsShareLeaf,
