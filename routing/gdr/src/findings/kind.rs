@@ -19,6 +19,8 @@ pub enum GpuFindingKind {
     RailOrderHcas,
     /// Ports and rails do not fit, and the inventory does not tell cables from numbering.
     RailOrderUnknown,
+    /// Hosts or units are cabled to rails in two orders, and neither is plainly the wrong one.
+    RailsDisagree,
     /// Two rails of a host end at one leaf.
     RailsShareLeaf,
     /// A host lacks an adapter that the hosts built like it have.
@@ -37,6 +39,8 @@ pub enum GpuFindingKind {
     PortSlow,
     /// All ports of a host are slower than those of the hosts like it.
     HostSlow,
+    /// All ports at the leaf of a rail are slower than those at the leaves of the other rails.
+    LeafSlow,
     /// A GPU or adapter whose PCIe link has fewer lanes, or a lower speed, than it should.
     PcieDegraded,
     /// An adapter has another firmware than the same adapter of the hosts like its own.
@@ -45,6 +49,12 @@ pub enum GpuFindingKind {
     GpuWithoutLocalHca,
     /// A GPU has a port under the same PCIe switches, and cannot use it.
     GdrTierPoor,
+    /// A GPU is farther from every compute port than in the hosts built like its own.
+    TierWorse,
+    /// A GPU or an adapter is at another NUMA node than in the hosts built like its own.
+    NumaDiffers,
+    /// The driver of GPUs or adapters cannot do GPUDirect RDMA.
+    GdrUnsupported,
     /// NVLinks are missing.
     NvLinkDegraded,
     /// Adapters are all at other NUMA nodes than some GPUs.
@@ -59,6 +69,8 @@ pub enum GpuFindingKind {
     PortClaimedTwice,
     /// The inventory of a host has the GUIDs of another one.
     InventoryOfAnotherHost,
+    /// Two machines of the fabric have one name.
+    HostNameTwice,
     /// A host is cabled like GPU hosts, and has no inventory.
     NoInventory,
     /// The inventory lists virtual functions.
@@ -132,6 +144,13 @@ const ROWS: &[KindRow] = &[
         advice: "import `rsmctl gpu probe` of the host, whose PCI addresses tell the two apart",
     },
     KindRow {
+        kind: Kind::RailsDisagree,
+        name: "rails-disagree",
+        severity: GpuSeverity::Warning,
+        effect: "traffic between the two crosses the spines",
+        advice: "compare the cables of one of each with the cabling plan, and exchange those of the wrong ones",
+    },
+    KindRow {
         kind: Kind::RailsShareLeaf,
         name: "rails-share-leaf",
         severity: GpuSeverity::Warning,
@@ -195,6 +214,13 @@ const ROWS: &[KindRow] = &[
         advice: "look at the enabled speeds of the host's adapters, and its firmware",
     },
     KindRow {
+        kind: Kind::LeafSlow,
+        name: "leaf-slow",
+        severity: GpuSeverity::Warning,
+        effect: "collectives run at the speed of the slowest rail",
+        advice: "look at the enabled speeds of the leaf's ports, at its firmware and at its cables",
+    },
+    KindRow {
         kind: Kind::PcieDegraded,
         name: "pcie-degraded",
         severity: GpuSeverity::Warning,
@@ -221,6 +247,27 @@ const ROWS: &[KindRow] = &[
         severity: GpuSeverity::Warning,
         effect: "the GPU's traffic crosses the processor",
         advice: "bring the port up, or leave the GPU out of jobs across hosts",
+    },
+    KindRow {
+        kind: Kind::TierWorse,
+        name: "tier-worse",
+        severity: GpuSeverity::Warning,
+        effect: "the GPU's traffic crosses the processor",
+        advice: "compare `lspci -tv` and the BIOS settings of PCIe with those of another host; reseat the GPU's riser or adapter",
+    },
+    KindRow {
+        kind: Kind::NumaDiffers,
+        name: "numa-differs",
+        severity: GpuSeverity::Warning,
+        effect: "processes are bound to another processor than that of their GPU",
+        advice: "give the host the BIOS settings of the others (nodes per socket), or put the device into the slot that they have it in",
+    },
+    KindRow {
+        kind: Kind::GdrUnsupported,
+        name: "gdr-unsupported",
+        severity: GpuSeverity::Warning,
+        effect: "traffic between hosts is copied through the memory of the processor",
+        advice: "load the module (`modprobe nvidia_peermem`), or install NVIDIA's open kernel modules, which have dma-buf",
     },
     KindRow {
         kind: Kind::NvLinkDegraded,
@@ -270,6 +317,13 @@ const ROWS: &[KindRow] = &[
         severity: GpuSeverity::Error,
         effect: "hints for the host may be another host's",
         advice: "import the host's own inventory",
+    },
+    KindRow {
+        kind: Kind::HostNameTwice,
+        name: "host-name-twice",
+        severity: GpuSeverity::Error,
+        effect: "hints and jobs for one may reach the other",
+        advice: "give one of the two a name of its own (`hostnamectl hostname`), and restart rdma-ndd, which describes its ports",
     },
     KindRow {
         kind: Kind::NoInventory,
@@ -341,7 +395,11 @@ impl GpuFindingKind {
     pub(crate) const fn is_grouped(self) -> bool {
         !matches!(
             self,
-            Kind::RailCablesSwapped | Kind::PortClaimedTwice | Kind::JoinConflict
+            Kind::RailCablesSwapped
+                | Kind::RailsDisagree
+                | Kind::LeafSlow
+                | Kind::PortClaimedTwice
+                | Kind::JoinConflict
         )
     }
 }

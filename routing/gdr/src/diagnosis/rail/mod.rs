@@ -7,6 +7,7 @@
 //! addresses a host's cables are blamed only where no other order of names explains its leaves.
 
 mod cables;
+mod halves;
 mod order;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +66,7 @@ pub(super) fn find(
         explained,
     };
     let mut findings = Vec::new();
-    let (questions, misplaced) = search.misplaced();
+    let (questions, mut misplaced) = search.misplaced();
     let astray = questions.iter().flat_map(|question| &question.astray);
     let reported: BTreeSet<(usize, usize)> = misplaced
         .iter()
@@ -79,7 +80,10 @@ pub(super) fn find(
         .chain(doubtful.iter().copied())
         .collect();
     findings.extend(questions.iter().map(|question| search.question(question)));
+    search.racks(&mut misplaced, &mut findings);
     search.cables(misplaced, &doubtful, &mut findings);
+    search.halves(&mut findings);
+    search.orders_of_units(&mut findings);
     search.gpu_order(&mut findings);
     search.device_order(&with_wrong_cables, &mut findings);
     search.shared_leaves(&reported, &mut findings);
