@@ -3,6 +3,7 @@
 //! Each fault is found once: what a missing, moved or reset device explains is not reported again
 //! as its consequence, and the same observation of several hosts is one finding.
 
+mod absent;
 mod built;
 mod compared;
 mod firmware;
@@ -42,6 +43,7 @@ struct Explained {
 /// All faults, in the order of hosts and then kinds.
 pub(super) fn find(analysis: &Analysis, peers: &Peers, faults: &[JoinFaults]) -> Vec<GpuFinding> {
     let (mut findings, mut explained) = built::find(analysis, peers, faults);
+    findings.extend(absent::find(analysis, &mut explained));
     findings.extend(twice::find(analysis, &mut explained));
     findings.extend(rail::find(analysis, peers, faults, &mut explained));
     findings.extend(speed::find(analysis, peers));

@@ -61,6 +61,8 @@ pub enum GpuFindingKind {
     HcaOnWrongNuma,
     /// Ports of a host that are not in the fabric.
     Unjoined,
+    /// No port of a host that was in the fabric is there now.
+    HostAbsent,
     /// The fabric has a port by its name, under another GUID than the inventory's.
     GuidUnknown,
     /// Sources disagree on which port of the fabric a port is.
@@ -289,6 +291,13 @@ const ROWS: &[KindRow] = &[
         severity: GpuSeverity::Warning,
         effect: "no traffic goes through the ports",
         advice: "check the cable, or import a source that has GUIDs (sysfs)",
+    },
+    KindRow {
+        kind: Kind::HostAbsent,
+        name: "host-absent",
+        severity: GpuSeverity::Error,
+        effect: "no job across hosts can use the host",
+        advice: "look for the host's power and its driver (`ibstat` there), and for the leaf's port",
     },
     KindRow {
         kind: Kind::GuidUnknown,

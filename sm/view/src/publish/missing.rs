@@ -11,6 +11,17 @@ use rsm_state::Snapshot;
 
 use super::api_view::{api_key, shown_state};
 
+/// A missing node, in words.
+#[derive(Clone, Debug)]
+pub struct GoneNode {
+    /// The description that it had.
+    pub description: String,
+    /// Its former place: the other end of its first cable.
+    pub place: String,
+    /// When it was there last, in words that follow `until`.
+    pub until: String,
+}
+
 /// A missing node, as names lead to it.
 pub(super) struct Gone {
     pub(super) guid: Guid,
@@ -22,6 +33,14 @@ pub(super) struct Gone {
 }
 
 impl Gone {
+    pub(super) fn in_words(self) -> GoneNode {
+        GoneNode {
+            description: self.description,
+            place: self.place,
+            until: self.until,
+        }
+    }
+
     /// The answer to a lookup of the node, or of one of its ports.
     pub(super) fn error(&self, selector: &Selector, port: Option<PortNum>) -> LookupError {
         LookupError::Gone {

@@ -11,6 +11,7 @@ use rsm_state::{self, PassProgress, Role, Snapshot};
 use super::events::{self, SnapshotUpdates};
 use super::findings::FindingBook;
 use super::log::ConvergenceLog;
+use super::missing::{self, Gone, GoneNode};
 use super::published::Published;
 use super::{activity, lines};
 use crate::history::{Recorder, Scene};
@@ -154,6 +155,12 @@ impl View {
     pub fn latest(&self) -> (u64, Arc<Snapshot>) {
         let published = self.published();
         (published.generation, published.snapshot.clone())
+    }
+
+    /// The missing nodes of a snapshot.
+    pub fn gone_nodes(&self, snapshot: &Snapshot) -> Vec<GoneNode> {
+        let gone = missing::gone(snapshot, &|at| self.clock.unix_ms(at));
+        gone.into_iter().map(Gone::in_words).collect()
     }
 
     /// Now, in milliseconds since the Unix epoch.
