@@ -241,7 +241,7 @@ const ROWS: &[KindRow] = &[
         name: "gpu-without-local-hca",
         severity: GpuSeverity::Warning,
         effect: "GPUDirect RDMA is off at the libraries' defaults",
-        advice: "allow GPUDirect RDMA over the tier (NCCL_NET_GDR_LEVEL); in a virtual machine, give NCCL the exported topology",
+        advice: "allow GPUDirect RDMA over the tier (NCCL_NET_GDR_LEVEL), and measure with and without: through some processors it is slower than host memory; in a virtual machine, give NCCL the exported topology",
     },
     KindRow {
         kind: Kind::GdrTierPoor,
