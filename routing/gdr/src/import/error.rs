@@ -64,6 +64,11 @@ pub enum ImportReason {
         /// The words before the header.
         expected: String,
     },
+    /// A line without the host's name among lines that have one.
+    #[error(
+        "no name of a host before the line: expected `HOST: …` on each line, as pdsh prints them"
+    )]
+    NoHostName,
     /// Another header row after the first.
     #[error(
         "a second matrix: expected one host, and one output of `nvidia-smi topo`, in each file"

@@ -12,6 +12,7 @@ mod matrix;
 mod nccl;
 mod other;
 mod pcie;
+mod stream;
 mod sysfs;
 mod text;
 mod xml;
@@ -20,6 +21,7 @@ use std::str::FromStr;
 
 pub use error::{ImportError, ImportReason};
 pub use json::{to_compact_json, to_json};
+pub use stream::{MAX_STREAM_BYTES, hosts_of_stream};
 
 use super::inventory::HostInventory;
 
