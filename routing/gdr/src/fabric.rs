@@ -1,6 +1,6 @@
 //! The fabric as the subnet manager sees it, as far as hints need it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
@@ -38,15 +38,31 @@ pub struct FabricPort {
 }
 
 impl FabricPort {
-    /// The host and the device that NodeDescription names by custom, `host-001 mlx5_0`.
-    ///
-    /// `None` where firmware still describes the model, or something else stands there.
+    /// The host and the device that NodeDescription names, see [`host_and_device`].
     pub fn host_and_device(&self) -> Option<(&str, &str)> {
-        let mut words = self.description.split_whitespace();
-        let (host, device) = (words.next()?, words.next()?);
-        let model = host.starts_with("MT") && host[2..].bytes().all(|byte| byte.is_ascii_digit());
-        (words.next().is_none() && !model).then_some((host, device))
+        host_and_device(&self.description)
     }
+}
+
+/// The host and the device that a NodeDescription names by custom, `host-001 mlx5_0`.
+///
+/// `None` where firmware still describes the model, or something else stands there.
+pub fn host_and_device(description: &str) -> Option<(&str, &str)> {
+    let mut words = description.split_whitespace();
+    let (host, device) = (words.next()?, words.next()?);
+    let model = host.starts_with("MT") && host[2..].bytes().all(|byte| byte.is_ascii_digit());
+    (words.next().is_none() && !model).then_some((host, device))
+}
+
+/// A host that was in the fabric, and of which no port is there now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AbsentHost {
+    /// Its devices.
+    pub devices: BTreeSet<String>,
+    /// Where its first port was: a port of a switch, by name.
+    pub place: String,
+    /// When it was there last, in words that follow `until`.
+    pub until: String,
 }
 
 /// The fabric that inventories are joined with.
@@ -60,6 +76,8 @@ pub struct GpuFabric {
     pub switch_names: Vec<String>,
     /// The positions of compute ports in the order that routes follow.
     pub positions: Arc<HostPositions>,
+    /// The hosts that are gone, by name.
+    pub absent: BTreeMap<String, AbsentHost>,
     /// The state of the fabric; every result repeats it.
     pub generation: u64,
     ports: Vec<FabricPort>,
@@ -86,6 +104,7 @@ impl GpuFabric {
             tables,
             switch_names,
             positions: Arc::default(),
+            absent: BTreeMap::new(),
             generation,
             ports: Vec::new(),
             by_node: BTreeMap::new(),

@@ -208,8 +208,8 @@ impl GpuInventory {
         &self.machine_types
     }
 
-    /// All hosts: those with inventories of their own, and those of the fabric that look like the
-    /// default machine type, by name.
+    /// All hosts: those with inventories of their own, and those of the fabric that look or looked
+    /// like the default machine type, by name.
     pub(super) fn all(&self, fabric: Option<&GpuFabric>) -> Vec<(String, HostRecord)> {
         let mut all: BTreeMap<&str, HostRecord> = self
             .hosts
@@ -223,9 +223,15 @@ impl GpuInventory {
         if let (Some(machine), Some(fabric)) = (machine, fabric) {
             let own = self.hosts.keys();
             let own: BTreeSet<&str> = own.filter_map(|name| fabric.described_host(name)).collect();
-            for (name, devices) in fabric.hosts() {
-                let looks_alike = looks_like(machine, |device| devices.contains_key(device));
-                if looks_alike && is_host_name(name) && !own.contains(name) {
+            let here = fabric
+                .hosts()
+                .filter(|(_, devices)| looks_like(machine, |device| devices.contains_key(device)));
+            let gone = fabric.absent.iter().filter(|(_, absent)| {
+                looks_like(machine, |device| absent.devices.contains(device))
+            });
+            let gone = gone.map(|(name, _)| name.as_str());
+            for name in here.map(|(name, _)| name).chain(gone) {
+                if is_host_name(name) && !own.contains(name) {
                     all.entry(name).or_insert_with(|| HostRecord {
                         inventory: Arc::clone(machine),
                         origin: HostOrigin::MachineType,

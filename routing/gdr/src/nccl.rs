@@ -15,6 +15,9 @@ impl NcclVersion {
     pub const RAILS: NcclVersion = NcclVersion(2, 30, 7);
     /// The first that relays through another GPU (PXN).
     pub const RELAYS: NcclVersion = NcclVersion(2, 12, 0);
+    /// The first that goes on with the other port of an adapter where one fails
+    /// (`NCCL_IB_RESILIENCY_PORT_FAILOVER`).
+    pub const FAILOVER: NcclVersion = NcclVersion(2, 29, 7);
     /// The first that by itself uses GPUDirect RDMA over a coherent link (`NCCL_NET_GDR_C2C`).
     pub const COHERENT: NcclVersion = NcclVersion(2, 27, 0);
 }

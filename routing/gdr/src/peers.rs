@@ -1,4 +1,5 @@
-//! Hosts that are built alike, compared: the PCI addresses of their GPUs and adapters.
+//! Hosts that are built alike, compared: the PCI addresses of their GPUs and adapters, or without
+//! addresses the names of their devices.
 //!
 //! A family is the hosts of one machine type: most PCI addresses of their GPUs and adapters are the
 //! same. Its template is the fullest shape that several of them share; what a host lacks of it, or
@@ -52,6 +53,32 @@ pub(crate) struct Peers {
     pub(crate) families: Vec<Family>,
     /// By the host's place; `None` where an address is missing or stands twice.
     pub(crate) of_host: Vec<Option<usize>>,
+    /// Hosts without a family whose devices have the same names, each group by place, ascending.
+    layouts: Vec<Vec<usize>>,
+    /// The layout of each host, by its place; `None` with a family.
+    layout_of: Vec<Option<usize>>,
+}
+
+/// What tells the machine type of a host without PCI addresses: the names of its devices.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct DeviceNames<'a> {
+    machine: Option<&'a str>,
+    gpus: usize,
+    ports: Vec<(Option<&'a str>, u8)>,
+}
+
+impl DeviceNames<'_> {
+    fn of(host: &Host) -> DeviceNames<'_> {
+        let inventory = &host.inventory;
+        let ports = inventory.hca_ports.iter();
+        DeviceNames {
+            machine: inventory.machine.as_deref(),
+            gpus: inventory.gpus.len(),
+            ports: ports
+                .map(|port| (port.device.as_deref(), port.port))
+                .collect(),
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -156,6 +183,8 @@ impl Peers {
         let mut peers = Peers {
             families: Vec::new(),
             of_host: vec![None; hosts.len()],
+            layouts: Vec::new(),
+            layout_of: vec![None; hosts.len()],
         };
         for shapes in families {
             let number = peers.families.len();
@@ -164,7 +193,32 @@ impl Peers {
             }
             peers.families.push(Family::new(shapes, hosts));
         }
+        peers.find_layouts(hosts);
         peers
+    }
+
+    /// Groups the hosts without a family.
+    fn find_layouts(&mut self, hosts: &[Host]) {
+        let mut by_layout: BTreeMap<DeviceNames<'_>, Vec<usize>> = BTreeMap::new();
+        for (place, host) in hosts.iter().enumerate() {
+            if self.of_host[place].is_none() && !host.inventory.gpus.is_empty() {
+                by_layout
+                    .entry(DeviceNames::of(host))
+                    .or_default()
+                    .push(place);
+            }
+        }
+        for members in by_layout.into_values() {
+            for &place in &members {
+                self.layout_of[place] = Some(self.layouts.len());
+            }
+            self.layouts.push(members);
+        }
+    }
+
+    /// The layout of a host without a family.
+    pub(crate) fn layout(&self, host: usize) -> Option<usize> {
+        self.layout_of.get(host).copied().flatten()
     }
 
     /// The family of a host.
@@ -326,8 +380,7 @@ fn usual_order<T: Ord + Clone>(orders: impl Iterator<Item = Vec<T>>) -> Option<V
     best.next().is_none().then_some(order)
 }
 
-/// Gives ports the roles that they have in most hosts of the family, where no setting and no
-/// protocol decides otherwise.
+/// Gives ports the roles that they have in most hosts of the family, or of the layout.
 ///
 /// A slow port beside a storage adapter, or an adapter whose GPU is gone, keeps its role so.
 pub(crate) fn like_peers(hosts: &mut [Host], peers: &Peers, fabric: Option<&GpuFabric>) {
@@ -336,31 +389,43 @@ pub(crate) fn like_peers(hosts: &mut [Host], peers: &Peers, fabric: Option<&GpuF
         for &place in &family.hosts {
             let host = &mut hosts[place];
             for port in 0..host.roles.len() {
-                let (role, reason) = host.roles[port];
-                let decided = matches!(
-                    reason,
-                    RoleReason::Configured | RoleReason::Ethernet | RoleReason::VirtualFunction
-                );
-                if decided || host.inventory.hca_ports[port].link_layer == Some(LinkLayer::Ethernet)
-                {
-                    continue;
-                }
                 let usual = key(&host.inventory, port).and_then(|key| family.ports.get(&key));
-                let wanted = match (usual, fabric, &compute_leaves) {
-                    (Some(usual), _, _) => usual.role,
+                match (usual, fabric, &compute_leaves) {
+                    (Some(usual), _, _) => take_role(host, port, usual.role),
                     // A place that no other host uses: a port at a rail's leaf serves GPUs.
-                    (None, Some(fabric), Some(leaves)) => match leaf(host, port, fabric) {
-                        Some(leaf) if leaves.contains(&leaf) => TrafficRole::Compute,
-                        _ => role,
-                    },
-                    _ => role,
-                };
-                let in_fabric = host.joined[port].port().is_some();
-                if wanted != role && !(wanted == TrafficRole::Outside && in_fabric) {
-                    host.roles[port] = (wanted, RoleReason::LikePeers);
+                    (None, Some(fabric), Some(leaves))
+                        if leaf(host, port, fabric).is_some_and(|leaf| leaves.contains(&leaf)) =>
+                    {
+                        take_role(host, port, TrafficRole::Compute);
+                    }
+                    _ => {}
                 }
             }
         }
+    }
+    for layout in peers.layouts.iter().filter(|layout| layout.len() > 1) {
+        for port in 0..hosts[layout[0]].roles.len() {
+            let roles = layout.iter().map(|&place| hosts[place].roles[port].0);
+            if let Some(usual) = most(roles.collect()) {
+                for &place in layout {
+                    take_role(&mut hosts[place], port, usual);
+                }
+            }
+        }
+    }
+}
+
+/// Gives a port the role of its peers, where no setting and no protocol decides otherwise.
+fn take_role(host: &mut Host, port: usize, usual: TrafficRole) {
+    let (role, reason) = host.roles[port];
+    let decided = matches!(
+        reason,
+        RoleReason::Configured | RoleReason::Ethernet | RoleReason::VirtualFunction
+    );
+    let ethernet = host.inventory.hca_ports[port].link_layer == Some(LinkLayer::Ethernet);
+    let out_of_fabric = usual == TrafficRole::Outside && host.joined[port].port().is_some();
+    if !decided && !ethernet && !out_of_fabric && usual != role {
+        host.roles[port] = (usual, RoleReason::LikePeers);
     }
 }
 

@@ -347,14 +347,14 @@ fn place_by_leaf(host: &mut Host, rails: &[Option<Rail>], fabric: &GpuFabric) {
 }
 
 /// Disjoint sets of switches.
-pub(super) struct Sets(Vec<usize>);
+pub(crate) struct Sets(Vec<usize>);
 
 impl Sets {
-    pub(super) fn new(count: usize) -> Sets {
+    pub(crate) fn new(count: usize) -> Sets {
         Sets((0..count).collect())
     }
 
-    pub(super) fn lowest(&mut self, of: usize) -> usize {
+    pub(crate) fn lowest(&mut self, of: usize) -> usize {
         let mut at = of;
         while self.0[at] != at {
             self.0[at] = self.0[self.0[at]];
@@ -363,7 +363,7 @@ impl Sets {
         at
     }
 
-    pub(super) fn join(&mut self, one: usize, other: usize) {
+    pub(crate) fn join(&mut self, one: usize, other: usize) {
         let (one, other) = (self.lowest(one), self.lowest(other));
         self.0[one.max(other)] = one.min(other);
     }

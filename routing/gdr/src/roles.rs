@@ -327,34 +327,68 @@ fn excess(
     let usual = count
         .iter()
         .max_by_key(|&(&ratio, &count)| (count, std::cmp::Reverse(ratio)));
-    let Some((&usual, _)) = usual else { return };
-    for group in &groups {
-        let (gpus, ports) = group;
-        if ratio(group) <= usual {
+    let Some((&usual, &frequent)) = usual else {
+        return;
+    };
+    // Of ratios that are as frequent neither is odd: only the fabric tells.
+    let is_odd = count.values().filter(|&&count| count == frequent).count() == 1;
+    for (gpus, ports) in &groups {
+        if ratio(&(gpus.clone(), ports.clone())) <= usual {
             continue;
         }
         let keep = (usual * gpus.len()).div_ceil(60);
-        let mut order = ports.clone();
-        order.sort_by_key(|&port| {
-            let there = joined.get(port).and_then(|joined| joined.port());
-            let active = host.hca_ports[port].active != Some(false);
-            let foreign = fabric.zip(there).map_or(0, |((fabric, leaves), index)| {
-                leaves
-                    .foreign
-                    .get(&fabric.port(index).leaf)
-                    .copied()
-                    .unwrap_or(0)
-            });
-            let rate = rate(host, joined, fabric.map(|(fabric, _)| fabric), port);
-            let known = host.hca_ports[port].link_layer.is_some();
-            let missing = fabric.is_some() && there.is_none();
-            let tier = host.nearest_gpu(port);
-            let slow = std::cmp::Reverse(rate);
-            ((missing, !active), foreign, slow, tier, !known, port)
-        });
-        for &port in order.iter().skip(keep) {
-            out[port] = Some((TrafficRole::Storage, RoleReason::Excess));
+        let use_of = |&port: &usize| NearPort::of(host, joined, fabric, port);
+        let mut order: Vec<NearPort> = ports.iter().map(use_of).collect();
+        order.sort();
+        for port in order
+            .iter()
+            .skip(keep)
+            .filter(|port| is_odd || port.is_other())
+        {
+            out[port.port] = Some((TrafficRole::Storage, RoleReason::Excess));
         }
+    }
+}
+
+/// What tells which of several ports near a GPU are its own, those first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct NearPort {
+    missing: bool,
+    inactive: bool,
+    /// The share of nodes without GPUs at the port's leaf, in thousandths.
+    foreign: u32,
+    slow: std::cmp::Reverse<Option<u32>>,
+    tier: Option<Tier>,
+    without_link_layer: bool,
+    port: usize,
+}
+
+impl NearPort {
+    fn of(
+        host: &HostInventory,
+        joined: &[Joined],
+        fabric: Option<(&GpuFabric, &LeafUse)>,
+        port: usize,
+    ) -> NearPort {
+        let there = joined.get(port).and_then(|joined| joined.port());
+        let foreign = fabric.zip(there).and_then(|((fabric, leaves), index)| {
+            leaves.foreign.get(&fabric.port(index).leaf).copied()
+        });
+        let rate = rate(host, joined, fabric.map(|(fabric, _)| fabric), port);
+        NearPort {
+            missing: fabric.is_some() && there.is_none(),
+            inactive: host.hca_ports[port].active == Some(false),
+            foreign: foreign.unwrap_or(0),
+            slow: std::cmp::Reverse(rate),
+            tier: host.nearest_gpu(port),
+            without_link_layer: host.hca_ports[port].link_layer.is_none(),
+            port,
+        }
+    }
+
+    /// Whether the port or its leaf itself shows another use.
+    fn is_other(&self) -> bool {
+        self.missing || self.inactive || self.foreign > 0
     }
 }
 

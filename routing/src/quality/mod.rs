@@ -61,6 +61,9 @@ pub struct Settings {
     /// of ports at the same adapter slot of their hosts. Empty if rails are unknown; collective
     /// patterns then run among all hosts.
     pub rails: Vec<Option<u16>>,
+    /// The number of each destination's host, by index as `rails`. Patterns within rails then have
+    /// hosts in one order on all rails, as the ranks of a job are; empty where hosts are not known.
+    pub hosts: Vec<Option<u32>>,
     /// The rank of each switch, 0 for roots; `None` if the engine does not rank switches.
     pub ranks: Option<Vec<u8>>,
 }
@@ -270,8 +273,8 @@ fn measure_collectives(quality: &mut Quality, carrier: &Carrier<'_>, settings: &
     });
 }
 
-/// The hosts of each rail in topological order, by their indices in that order; hosts without a
-/// rail take no part. `None` if rails are unknown.
+/// The ports of each rail by their places in topological order; those without a rail take no part.
+/// They stand in the order of their hosts, which is that of the hosts' ports on the first rail.
 fn rails(hosts: &Hosts, settings: &Settings) -> Option<Vec<Vec<usize>>> {
     let rail_of = |destination: u32| *settings.rails.get(destination as usize)?;
     let mut rails = std::collections::BTreeMap::<u16, Vec<usize>>::new();
@@ -279,6 +282,20 @@ fn rails(hosts: &Hosts, settings: &Settings) -> Option<Vec<Vec<usize>>> {
         if let Some(rail) = rail_of(host.destination) {
             rails.entry(rail).or_default().push(place);
         }
+    }
+    let host_of = |place: usize| {
+        let destination = hosts.all[place].destination;
+        settings.hosts.get(destination as usize).copied().flatten()
+    };
+    let mut first = std::collections::BTreeMap::<u32, usize>::new();
+    for &place in rails.values().flatten() {
+        if let Some(host) = host_of(place) {
+            first.entry(host).or_insert(place);
+        }
+    }
+    for places in rails.values_mut() {
+        let first = |place: usize| host_of(place).and_then(|host| first.get(&host));
+        places.sort_by_key(|&place| (first(place).copied().unwrap_or(place), place));
     }
     (!rails.is_empty()).then(|| rails.into_values().collect())
 }

@@ -32,6 +32,7 @@ pub mod lids;
 mod links;
 pub mod lint;
 pub mod managed;
+pub mod measured;
 pub mod multicast;
 pub mod order;
 mod outcome;

@@ -59,6 +59,8 @@ pub struct HostOrder {
     pub numbers: Arc<Numbers>,
     /// Rails of compute ports, by port GUID.
     pub rails: Arc<BTreeMap<Guid, u16>>,
+    /// The numbers of the compute ports' hosts, by port GUID.
+    pub hosts: Arc<BTreeMap<Guid, u32>>,
     sources: HostOrderSources,
     /// All ports of hosts in the order, each with its switch.
     ends: Arc<BTreeSet<(Guid, Guid)>>,
@@ -101,6 +103,7 @@ impl HostOrder {
             categories: sources.said.clone(),
             numbers: Arc::default(),
             rails: Arc::default(),
+            hosts: Arc::default(),
             ends: Arc::new(ends(topology).collect()),
             sources,
         };
@@ -116,6 +119,7 @@ impl HostOrder {
             if look {
                 let blocks = Blocks::find(&survey, &view, &order.sources.said);
                 order.rails = Arc::new(blocks.rails(&view));
+                order.hosts = Arc::new(blocks.hosts(&view));
                 let positions = order.positions.with(&blocks, &view);
                 if positions != *order.positions {
                     order.positions = Arc::new(positions);

@@ -226,3 +226,27 @@ fn exported_files_are_the_same_with_and_without_a_manager() {
         assert_eq!(online.stdout, alone, "{format}");
     }
 }
+
+#[test]
+fn stream_of_many_hosts_becomes_a_file_of_settings_for_each() {
+    let mut story = Story::begin();
+    let folder = story.directory.path().to_owned();
+    let names: Vec<String> = (1..=64).map(|number| format!("host-{number:03}")).collect();
+    let mut stream = String::new();
+    for line in gpu_matrix(&[]).lines() {
+        names
+            .iter()
+            .for_each(|name| stream += &format!("{name}: {line}\n"));
+    }
+    std::fs::write(folder.join("pdsh.txt"), stream).expect("there is room");
+    let imported = story.printed(&["gpu", "import", "pdsh.txt"]);
+    assert_eq!(imported, "64 hosts imported, 64 changed\n");
+    let written = story.printed(&["gpu", "export", "nccl-env", "--all", "--dir", "settings"]);
+    assert_eq!(written, "64 files in settings\n");
+    for name in &names {
+        let file = std::fs::read_to_string(folder.join("settings").join(name));
+        let single = story.printed(&["gpu", "export", "nccl-env", "--host", name]);
+        assert_eq!(file.expect("a file of the host"), single);
+    }
+    story.stop();
+}

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 /// Ends with these codes, which `--help` lists.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum End {
     Done = 0,
     Refused = 1,

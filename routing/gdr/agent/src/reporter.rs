@@ -92,7 +92,7 @@ struct Reporter<'a> {
 }
 
 impl Reporter<'_> {
-    /// Reports to each manager once, with attempts as long as its patience lasts.
+    /// Reports to each manager once: in rounds, until all have answered or the patience is over.
     fn once(&mut self) -> End {
         let report = match self.read() {
             Ok(Some(report)) => report,
@@ -100,33 +100,37 @@ impl Reporter<'_> {
             Err(end) => return end,
         };
         let until = now() + self.arguments.patience();
-        let mut worst = End::Done;
-        for manager in &mut self.managers {
-            let end = loop {
-                match self
-                    .runtime
-                    .block_on(manager.report(self.arguments, &report))
-                {
-                    Ok(()) => break End::Done,
+        let mut pending: Vec<&mut Manager> = self.managers.iter_mut().collect();
+        let mut ends = Vec::new();
+        loop {
+            let mut reasons = Vec::new();
+            pending.retain_mut(|manager| {
+                let outcome = manager.report(self.arguments, &report);
+                match self.runtime.block_on(outcome) {
+                    Ok(()) => ends.push(End::Done),
                     Err(Failure::Lasting(reason) | Failure::NoSuchCall(reason)) => {
                         note(&reason);
-                        break End::Refused;
+                        ends.push(End::Refused);
                     }
                     Err(Failure::Passing(reason)) => {
-                        let delay = pace::after(manager.failures);
-                        if now() + delay >= until {
-                            note(&reason);
-                            break End::Unreachable;
-                        }
-                        thread::sleep(delay);
+                        reasons.push(reason);
+                        return true;
                     }
                 }
-            };
-            if end as u8 > worst as u8 {
-                worst = end;
+                false
+            });
+            let delays = pending.iter().map(|manager| pace::after(manager.failures));
+            let Some(delay) = delays.min() else { break };
+            let left = until.saturating_duration_since(now());
+            if left.is_zero() {
+                reasons.iter().for_each(|reason| note(reason));
+                ends.push(End::Unreachable);
+                break;
             }
+            // The last attempt is at the end of the patience.
+            thread::sleep(delay.min(left));
         }
-        worst
+        together(&ends)
     }
 
     /// Reads once in `every`, and reports changes, and after each heartbeat.
@@ -162,6 +166,14 @@ impl Reporter<'_> {
                 Err(End::Refused)
             }
         }
+    }
+}
+
+/// The end of reports to several managers: done if one of them took the report, else the worst.
+fn together(ends: &[End]) -> End {
+    match ends.contains(&End::Done) {
+        true => End::Done,
+        false => ends.iter().copied().max().unwrap_or(End::Done),
     }
 }
 
@@ -305,5 +317,17 @@ mod tests {
             Failure::Passing(_) => "away",
         });
         assert_eq!(kinds, ["older", "refuses", "refuses", "away"]);
+    }
+
+    #[test]
+    fn one_manager_that_took_the_report_is_enough() {
+        for (ends, wanted) in [
+            (&[End::Unreachable, End::Done][..], End::Done),
+            (&[End::Refused, End::Done], End::Done),
+            (&[End::Refused, End::Unreachable], End::Unreachable),
+            (&[End::Refused], End::Refused),
+        ] {
+            assert_eq!(together(ends), wanted, "{ends:?}");
+        }
     }
 }

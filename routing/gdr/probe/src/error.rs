@@ -1,5 +1,6 @@
 //! Why a host has no inventory.
 
+use std::io;
 use std::path::PathBuf;
 
 use rsm_gdr::import::ImportError;
@@ -15,6 +16,14 @@ pub enum ProbeError {
         path: PathBuf,
         /// The most that are read.
         most: usize,
+    },
+    /// A directory that is there and cannot be read: without it the inventory would be half.
+    #[error("{} cannot be read ({error}): run the agent as root, or where /sys is mounted whole", .path.display())]
+    Unreadable {
+        /// The directory.
+        path: PathBuf,
+        /// The reason.
+        error: io::Error,
     },
     /// A host without GPUs and adapters.
     #[error("{} has neither GPUs nor InfiniBand adapters", .sys.display())]

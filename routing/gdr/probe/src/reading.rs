@@ -1,5 +1,5 @@
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -74,11 +74,24 @@ pub fn read(settings: &ProbeSettings) -> Result<Reading, ProbeError> {
     }
     let mut host = together(sys, driver, &mut notes);
     host.source = InventorySource::Sysfs;
+    if vendors.nvidia && lacks_peer_memory(&settings.sys) {
+        host.gpus.iter_mut().for_each(|gpu| gpu.gdr = Some(false));
+    }
     host.check()?;
     Ok(Reading {
         inventory: host,
         notes,
     })
+}
+
+/// Whether adapters cannot reach the memory of NVIDIA's GPUs: the driver is the proprietary one,
+/// which has no dma-buf, and the module that stands in for it is not loaded.
+fn lacks_peer_memory(sys: &Path) -> bool {
+    let module = |name: &str| sys.join("module").join(name);
+    // The kernel marks a proprietary module; NVIDIA's open ones only as built out of its tree.
+    let taint = std::fs::read_to_string(module("nvidia/taint")).unwrap_or_default();
+    let is_loaded = |name: &str| module(name).is_dir();
+    taint.contains('P') && !["nvidia_peermem", "nv_peer_mem"].into_iter().any(is_loaded)
 }
 
 /// The vendors of the GPUs.

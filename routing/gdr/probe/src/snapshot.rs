@@ -246,10 +246,17 @@ fn read(path: &Path) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The sorted names in a directory; none where there is no directory.
+/// The sorted names in a directory; none where there is no directory. A directory that cannot be
+/// read is an error.
 fn entries(path: &Path) -> Result<Vec<String>, ProbeError> {
-    let Ok(directory) = fs::read_dir(path) else {
-        return Ok(Vec::new());
+    let unreadable = |error| ProbeError::Unreadable {
+        path: path.to_owned(),
+        error,
+    };
+    let directory = match fs::read_dir(path) {
+        Ok(directory) => directory,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(unreadable(error)),
     };
     let mut names = Vec::new();
     for entry in directory {
@@ -259,8 +266,8 @@ fn entries(path: &Path) -> Result<Vec<String>, ProbeError> {
                 most: ENTRIES_MAX,
             });
         }
-        // A name that is not UTF-8 is no device; an entry without a name has gone.
-        if let Ok(Ok(name)) = entry.map(|entry| entry.file_name().into_string()) {
+        // A name that is not UTF-8 is no device.
+        if let Ok(name) = entry.map_err(unreadable)?.file_name().into_string() {
             names.push(name);
         }
     }

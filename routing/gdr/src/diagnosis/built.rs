@@ -1,6 +1,6 @@
 //! GPUs and adapters that a host lacks, or has in another place than the hosts built like it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
@@ -12,7 +12,7 @@ use crate::findings::{GpuFinding, GpuFindingKind, PortName};
 use crate::host::Host;
 use crate::hosts::HostOrigin;
 use crate::inventory::{LinkLayer, PciAddress, Tier};
-use crate::peers::{Family, Peers, PortKey, is_virtual, key, leaf, near_gpus, port_at};
+use crate::peers::{Family, Peers, PortKey, is_virtual, key, leaf, majority, near_gpus, port_at};
 use crate::roles::TrafficRole;
 use crate::survey::of_gpu_hosts;
 
@@ -46,8 +46,46 @@ pub(super) fn find(
         (found.findings, found.explained)
     };
     let each: Vec<_> = analysis.hosts.par_iter().enumerate().map(of_host).collect();
-    let (findings, explained): (Vec<_>, Vec<_>) = each.into_iter().unzip();
-    (findings.into_iter().flatten().collect(), explained)
+    let (findings, mut explained): (Vec<_>, Vec<_>) = each.into_iter().unzip();
+    let mut findings: Vec<GpuFinding> = findings.into_iter().flatten().collect();
+    findings.extend(fewer_gpus(analysis, peers, &mut explained));
+    (findings, explained)
+}
+
+/// Hosts without addresses of a unit that have the same product and adapters.
+type SameAdapters<'a> = (Option<u32>, Option<&'a str>, Vec<Option<&'a str>>);
+
+/// Hosts without PCI addresses that have fewer GPUs than most hosts with the same adapters.
+fn fewer_gpus(analysis: &Analysis, peers: &Peers, explained: &mut [Explained]) -> Vec<GpuFinding> {
+    let mut groups: BTreeMap<SameAdapters<'_>, Vec<usize>> = BTreeMap::new();
+    for (place, host) in analysis.hosts.iter().enumerate() {
+        let has_gpus = !host.inventory.gpus.is_empty();
+        if peers.of_host[place].is_none() && host.origin == HostOrigin::Own && has_gpus {
+            let ports = host.inventory.hca_ports.iter();
+            let devices = ports.map(|port| port.device.as_deref()).collect();
+            let machine = host.inventory.machine.as_deref();
+            let group = (analysis.rails.unit_of[place], machine, devices);
+            groups.entry(group).or_default().push(place);
+        }
+    }
+    let count = |&place: &usize| analysis.hosts[place].inventory.gpus.len();
+    let mut findings = Vec::new();
+    for members in groups.into_values().filter(|members| members.len() > 1) {
+        let counts: Vec<usize> = members.iter().map(count).collect();
+        let Some(usual) = majority(&counts) else {
+            continue;
+        };
+        for place in members.into_iter().filter(|place| count(place) < usual) {
+            explained[place].lacks_gpus = true;
+            let evidence = format!(
+                "{} GPUs, where most hosts with the same adapters have {usual}",
+                count(&place)
+            );
+            let name = &analysis.hosts[place].name;
+            findings.push(GpuFinding::new(GpuFindingKind::GpuMissing, name, evidence));
+        }
+    }
+    findings
 }
 
 struct Found<'a> {

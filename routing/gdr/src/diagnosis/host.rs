@@ -152,53 +152,51 @@ fn tiers(
     }
 }
 
-/// Processors with GPUs and no adapter, while another has more adapters than one.
+/// GPUs at processors without an adapter, while another has more adapters than one; by place.
+pub(super) fn at_other_processors(host: &Host) -> Vec<usize> {
+    let inventory = &host.inventory;
+    let gpu_nodes: BTreeSet<u16> = inventory.gpus.iter().filter_map(|gpu| gpu.numa).collect();
+    let compute = host.compute_ports();
+    if gpu_nodes.len() < 2 || compute.len() < gpu_nodes.len() {
+        return Vec::new();
+    }
+    // With a port as near as can be, the node's number says nothing.
+    let is_reached = |gpu: usize| {
+        let mut tiers = compute.iter().map(|&port| inventory.tier(gpu, port));
+        tiers.any(|tier| tier.is_none_or(|tier| tier < Tier::Sys))
+    };
+    let all = inventory.gpus.len();
+    let left_out: Vec<usize> = (0..all).filter(|&gpu| !is_reached(gpu)).collect();
+    let has_node = left_out
+        .iter()
+        .any(|&gpu| inventory.gpus[gpu].numa.is_some());
+    // In a virtual machine all devices are far from each other; no adapter is misplaced.
+    match has_node && left_out.len() < all {
+        true => left_out,
+        false => Vec::new(),
+    }
+}
+
 fn wrong_numa(
     host: &Host,
     findings: &mut Vec<GpuFinding>,
     new: &impl Fn(GpuFindingKind, String) -> GpuFinding,
 ) {
-    let gpu_nodes: BTreeSet<u16> = host
-        .inventory
-        .gpus
-        .iter()
-        .filter_map(|gpu| gpu.numa)
-        .collect();
-    let compute = host.compute_ports();
-    if gpu_nodes.len() < 2 || compute.len() < gpu_nodes.len() {
+    let left_out = at_other_processors(host);
+    if left_out.is_empty() {
         return;
     }
-    // With a port as near as can be, the node's number says nothing.
-    let local = |gpu: usize| {
-        compute.iter().any(|&port| {
-            host.inventory
-                .tier(gpu, port)
-                .is_none_or(|tier| tier < Tier::Sys)
-        })
-    };
-    let left_out: Vec<usize> = (0..host.inventory.gpus.len())
-        .filter(|&gpu| !local(gpu))
-        .collect();
-    let nodes: BTreeSet<u16> = left_out
-        .iter()
-        .filter_map(|&gpu| host.inventory.gpus[gpu].numa)
-        .collect();
-    // In a virtual machine all devices are far from each other; no adapter is misplaced.
-    if left_out.is_empty() || left_out.len() == host.inventory.gpus.len() || nodes.is_empty() {
-        return;
-    }
+    let gpus = left_out.iter().map(|&gpu| &host.inventory.gpus[gpu]);
+    let nodes: BTreeSet<u16> = gpus.clone().filter_map(|gpu| gpu.numa).collect();
     let list: Vec<String> = nodes.iter().map(u16::to_string).collect();
     let mut finding = new(
         GpuFindingKind::HcaOnWrongNuma,
         format!(
             "NUMA node {} has GPUs and none of the {} compute ports",
             list.join(","),
-            compute.len()
+            host.compute_ports().len()
         ),
     );
-    finding.gpus = left_out
-        .iter()
-        .map(|&gpu| host.inventory.gpus[gpu].index)
-        .collect();
+    finding.gpus = gpus.map(|gpu| gpu.index).collect();
     findings.push(finding);
 }

@@ -8,36 +8,28 @@ use crate::Analysis;
 use crate::findings::{GpuFinding, GpuFindingKind};
 use crate::host::Host;
 use crate::hosts::HostOrigin;
-use crate::inventory::{HostInventory, LinkShape, PciAddress, Tier};
+use crate::inventory::{HostInventory, LinkShape, PciAddress};
 use crate::peers::{Peers, majority};
 
 /// Hosts that should have the same links.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Alike<'a> {
+enum Alike {
     /// Of one machine type.
     Family(usize),
-    /// Without addresses, but with the same GPUs, adapters and tiers between them.
+    /// Without addresses, but with devices of the same names in one unit.
     Layout {
         unit: Option<u32>,
-        machine: Option<&'a str>,
-        gpus: usize,
-        devices: Vec<Option<&'a str>>,
-        tiers: &'a [Option<Tier>],
+        layout: Option<usize>,
     },
 }
 
-impl<'a> Alike<'a> {
-    fn of(analysis: &'a Analysis, peers: &Peers, place: usize) -> Alike<'a> {
-        let inventory = &analysis.hosts[place].inventory;
-        let devices = inventory.hca_ports.iter();
+impl Alike {
+    fn of(analysis: &Analysis, peers: &Peers, place: usize) -> Alike {
         match peers.of_host[place] {
             Some(family) => Alike::Family(family),
             None => Alike::Layout {
                 unit: analysis.rails.unit_of[place],
-                machine: inventory.machine.as_deref(),
-                gpus: inventory.gpus.len(),
-                devices: devices.map(|port| port.device.as_deref()).collect(),
-                tiers: &inventory.tiers,
+                layout: peers.layout(place),
             },
         }
     }
@@ -51,7 +43,7 @@ pub(super) fn compared(
     explained: &[Explained],
 ) -> Vec<GpuFinding> {
     // Hosts whose inventory lists links, and those where it is not clear whether it would.
-    let mut groups: BTreeMap<Alike<'_>, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+    let mut groups: BTreeMap<Alike, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
     for (place, host) in analysis.hosts.iter().enumerate() {
         if host.origin != HostOrigin::Own {
             continue;

@@ -3,7 +3,9 @@
 //! Each fault is found once: what a missing, moved or reset device explains is not reported again
 //! as its consequence, and the same observation of several hosts is one finding.
 
+mod absent;
 mod built;
+mod compared;
 mod firmware;
 mod group;
 mod host;
@@ -14,6 +16,7 @@ mod nearer;
 mod pcie;
 mod rail;
 mod speed;
+mod twice;
 
 use std::collections::BTreeSet;
 
@@ -39,12 +42,15 @@ struct Explained {
 
 /// All faults, in the order of hosts and then kinds.
 pub(super) fn find(analysis: &Analysis, peers: &Peers, faults: &[JoinFaults]) -> Vec<GpuFinding> {
-    let (mut findings, explained) = built::find(analysis, peers, faults);
-    findings.extend(rail::find(analysis, peers, faults, &explained));
+    let (mut findings, mut explained) = built::find(analysis, peers, faults);
+    findings.extend(absent::find(analysis, &mut explained));
+    findings.extend(twice::find(analysis, &mut explained));
+    findings.extend(rail::find(analysis, peers, faults, &mut explained));
     findings.extend(speed::find(analysis, peers));
     findings.extend(links::compared(analysis, peers, &explained));
     findings.extend(pcie::find(analysis, peers, &explained));
     findings.extend(firmware::find(analysis, peers));
+    findings.extend(compared::find(analysis, peers, &mut explained));
     findings.extend(inventories::unlisted(analysis));
     findings.extend(nearer::find(analysis));
     findings.par_extend(

@@ -1,18 +1,33 @@
-//! Ports and hosts that are slower than those like them.
+//! Leaves, ports and hosts that are slower than those like them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::inventories::port_name;
 use crate::Analysis;
 use crate::fabric::GpuFabric;
 use crate::findings::{GpuFinding, GpuFindingKind, PortName};
 use crate::host::Host;
-use crate::peers::{Peers, key, majority, rate};
+use crate::peers::{Peers, key, leaf, majority, rate};
+use crate::rails::Unit;
+use rsm_routing::topology::SwitchIdx;
 
 pub(super) fn find(analysis: &Analysis, peers: &Peers) -> Vec<GpuFinding> {
     let Some(fabric) = &analysis.fabric else {
         return Vec::new();
     };
     let of_units = usual_of_units(analysis, fabric);
+    let mut findings = Vec::new();
+    let mut slow_leaves: BTreeMap<SwitchIdx, u32> = BTreeMap::new();
+    for unit in &analysis.rails.units {
+        for leaf in slow_leaves_of(analysis, unit, fabric) {
+            slow_leaves.insert(leaf.leaf, leaf.gbps);
+            findings.push(leaf.finding(analysis, fabric));
+        }
+    }
+    let of_leaf = |host: &Host, port: usize| {
+        let slow = leaf(host, port, fabric).and_then(|leaf| slow_leaves.get(&leaf));
+        slow.is_some_and(|&gbps| rate(host, port, fabric) >= Some(gbps))
+    };
     let of_host = |(place, host): (usize, &Host)| {
         let family = peers.family(place).filter(|family| family.has_peers());
         let own: Vec<u32> = host
@@ -26,13 +41,76 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers) -> Vec<GpuFinding> {
         };
         let slow: Vec<(usize, u32, u32)> = host
             .compute_slots()
+            .filter(|&port| !of_leaf(host, port))
             .filter_map(|port| Some((port, rate(host, port, fabric)?, usual(port)?)))
             .filter(|&(_, rate, usual)| rate < usual)
             .collect();
         finding(host, &slow, own.len())
     };
     let hosts = analysis.hosts.iter().enumerate();
-    hosts.filter_map(of_host).collect()
+    findings.extend(hosts.filter_map(of_host));
+    findings
+}
+
+/// The leaf of a rail whose ports are slower than those of the other rails.
+struct SlowLeaf {
+    leaf: SwitchIdx,
+    gbps: u32,
+    usual: u32,
+    /// The compute ports there, each with its host.
+    ports: Vec<(usize, usize)>,
+}
+
+/// The leaves of a unit with several compute ports, all slower than most leaves' ports.
+fn slow_leaves_of(analysis: &Analysis, unit: &Unit, fabric: &GpuFabric) -> Vec<SlowLeaf> {
+    let mut at_leaf: BTreeMap<SwitchIdx, Vec<(usize, usize)>> = BTreeMap::new();
+    for &place in &unit.hosts {
+        let host = &analysis.hosts[place];
+        for port in host.compute_slots() {
+            if let Some(leaf) = leaf(host, port, fabric) {
+                at_leaf.entry(leaf).or_default().push((place, port));
+            }
+        }
+    }
+    let rate = |&(place, port): &(usize, usize)| rate(&analysis.hosts[place], port, fabric);
+    let fastest = |ports: &Vec<(usize, usize)>| ports.iter().filter_map(rate).max();
+    at_leaf.retain(|leaf, ports| unit.leaves.contains(leaf) && ports.len() > 1);
+    let rates: Vec<u32> = at_leaf.values().filter_map(fastest).collect();
+    let Some(usual) = majority(&rates) else {
+        return Vec::new();
+    };
+    let slow = at_leaf.into_iter().filter_map(|(leaf, ports)| {
+        let gbps = fastest(&ports).filter(|&gbps| gbps < usual)?;
+        Some(SlowLeaf {
+            leaf,
+            gbps,
+            usual,
+            ports,
+        })
+    });
+    slow.collect()
+}
+
+impl SlowLeaf {
+    fn finding(&self, analysis: &Analysis, fabric: &GpuFabric) -> GpuFinding {
+        let evidence = format!(
+            "all {} compute ports at {} run at {} Gb/s, where most leaves of the unit have {}",
+            self.ports.len(),
+            fabric.switch_name(self.leaf),
+            self.gbps,
+            self.usual
+        );
+        let name = |&(place, _): &(usize, usize)| analysis.hosts[place].name.clone();
+        let names: BTreeSet<String> = self.ports.iter().map(name).collect();
+        let mut names = names.into_iter();
+        let first = names.next().unwrap_or_default();
+        let mut finding = GpuFinding::new(GpuFindingKind::LeafSlow, &first, evidence);
+        finding.also = names.collect();
+        let of_first = self.ports.iter().take(1);
+        let port = |&(place, port): &(usize, usize)| port_name(&analysis.hosts[place], port);
+        finding.ports = of_first.map(port).collect();
+        finding
+    }
 }
 
 /// The rate of most compute ports of each unit in Gb/s.

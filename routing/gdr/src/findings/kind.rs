@@ -19,6 +19,8 @@ pub enum GpuFindingKind {
     RailOrderHcas,
     /// Ports and rails do not fit, and the inventory does not tell cables from numbering.
     RailOrderUnknown,
+    /// Hosts or units are cabled to rails in two orders, and neither is plainly the wrong one.
+    RailsDisagree,
     /// Two rails of a host end at one leaf.
     RailsShareLeaf,
     /// A host lacks an adapter that the hosts built like it have.
@@ -37,6 +39,8 @@ pub enum GpuFindingKind {
     PortSlow,
     /// All ports of a host are slower than those of the hosts like it.
     HostSlow,
+    /// All ports at the leaf of a rail are slower than those at the leaves of the other rails.
+    LeafSlow,
     /// A GPU or adapter whose PCIe link has fewer lanes, or a lower speed, than it should.
     PcieDegraded,
     /// An adapter has another firmware than the same adapter of the hosts like its own.
@@ -45,12 +49,20 @@ pub enum GpuFindingKind {
     GpuWithoutLocalHca,
     /// A GPU has a port under the same PCIe switches, and cannot use it.
     GdrTierPoor,
+    /// A GPU is farther from every compute port than in the hosts built like its own.
+    TierWorse,
+    /// A GPU or an adapter is at another NUMA node than in the hosts built like its own.
+    NumaDiffers,
+    /// The driver of GPUs or adapters cannot do GPUDirect RDMA.
+    GdrUnsupported,
     /// NVLinks are missing.
     NvLinkDegraded,
     /// Adapters are all at other NUMA nodes than some GPUs.
     HcaOnWrongNuma,
     /// Ports of a host that are not in the fabric.
     Unjoined,
+    /// No port of a host that was in the fabric is there now.
+    HostAbsent,
     /// The fabric has a port by its name, under another GUID than the inventory's.
     GuidUnknown,
     /// Sources disagree on which port of the fabric a port is.
@@ -59,6 +71,8 @@ pub enum GpuFindingKind {
     PortClaimedTwice,
     /// The inventory of a host has the GUIDs of another one.
     InventoryOfAnotherHost,
+    /// Two machines of the fabric have one name.
+    HostNameTwice,
     /// A host is cabled like GPU hosts, and has no inventory.
     NoInventory,
     /// The inventory lists virtual functions.
@@ -71,206 +85,330 @@ pub enum GpuFindingKind {
 
 use GpuFindingKind as Kind;
 
+/// What operators read about one kind.
+struct KindRow {
+    kind: GpuFindingKind,
+    name: &'static str,
+    severity: GpuSeverity,
+    effect: &'static str,
+    advice: &'static str,
+}
+
+/// One row for each kind, in the order of the variants.
+const ROWS: &[KindRow] = &[
+    KindRow {
+        kind: Kind::RailCablesSwapped,
+        name: "rail-cables-swapped",
+        severity: GpuSeverity::Error,
+        effect: "traffic of the rail crosses the spines",
+        advice: "exchange the two cables at the leaves",
+    },
+    KindRow {
+        kind: Kind::RailCableMisplaced,
+        name: "rail-cable-misplaced",
+        severity: GpuSeverity::Error,
+        effect: "traffic of the rail crosses the spines",
+        advice: "move the cable to a free port of the expected leaf",
+    },
+    KindRow {
+        kind: Kind::StorageOnComputeLeaf,
+        name: "storage-on-compute-leaf",
+        severity: GpuSeverity::Error,
+        effect: "storage traffic shares the links of the rail",
+        advice: "move the cable to a leaf for storage, or set the port's category",
+    },
+    KindRow {
+        kind: Kind::RoleUnclear,
+        name: "role-unclear",
+        severity: GpuSeverity::Warning,
+        effect: "if the leaves are right, hints send collectives over the storage network",
+        advice: "give both ports the category that they are for in routing.categories_file (`rsm gpu --categories` offline)",
+    },
+    KindRow {
+        kind: Kind::RailOrderGpus,
+        name: "rail-order-gpus",
+        severity: GpuSeverity::Warning,
+        effect: "jobs that count devices send from one rail to another",
+        advice: "use the exported rail list, or let CUDA count by PCI address (CUDA_DEVICE_ORDER=PCI_BUS_ID)",
+    },
+    KindRow {
+        kind: Kind::RailOrderHcas,
+        name: "rail-order-hcas",
+        severity: GpuSeverity::Warning,
+        effect: "jobs that count devices send from one rail to another",
+        advice: "use the exported NCCL_IB_HCA list, or NCCL_IB_DEVICE_PCI_ORDER=1, or name the devices by PCI address",
+    },
+    KindRow {
+        kind: Kind::RailOrderUnknown,
+        name: "rail-order-unknown",
+        severity: GpuSeverity::Warning,
+        effect: "jobs that count devices send from one rail to another",
+        advice: "import `rsmctl gpu probe` of the host, whose PCI addresses tell the two apart",
+    },
+    KindRow {
+        kind: Kind::RailsDisagree,
+        name: "rails-disagree",
+        severity: GpuSeverity::Warning,
+        effect: "traffic between the two crosses the spines",
+        advice: "compare the cables of one of each with the cabling plan, and exchange those of the wrong ones",
+    },
+    KindRow {
+        kind: Kind::RailsShareLeaf,
+        name: "rails-share-leaf",
+        severity: GpuSeverity::Warning,
+        effect: "two rails share the links of one leaf",
+        advice: "cable one of the ports to a leaf of its own",
+    },
+    KindRow {
+        kind: Kind::HcaMissing,
+        name: "hca-missing",
+        severity: GpuSeverity::Error,
+        effect: "GPUs share the adapters that are left",
+        advice: "look for the adapter in `lspci` and the kernel's log; reseat or exchange it",
+    },
+    KindRow {
+        kind: Kind::HcaMoved,
+        name: "hca-moved",
+        severity: GpuSeverity::Warning,
+        effect: "the GPU's traffic crosses the processor",
+        advice: "put the adapter into the slot that the other hosts have it in",
+    },
+    KindRow {
+        kind: Kind::HcaEthernetMode,
+        name: "hca-ethernet-mode",
+        severity: GpuSeverity::Error,
+        effect: "GPUs share the adapters that are left",
+        advice: "set the adapter to InfiniBand (mlxconfig LINK_TYPE_P1=IB), and restart the host",
+    },
+    KindRow {
+        kind: Kind::GpuMissing,
+        name: "gpu-missing",
+        severity: GpuSeverity::Error,
+        effect: "jobs for all GPUs do not start on the host",
+        advice: "look for the GPU in `lspci` and the kernel's log (Xid 79); reset or exchange it",
+    },
+    KindRow {
+        kind: Kind::HalfPopulated,
+        name: "half-populated",
+        severity: GpuSeverity::Info,
+        effect: "GPUs share the adapters that are left",
+        advice: "give such hosts a partition of their own in the scheduler",
+    },
+    KindRow {
+        kind: Kind::OtherMachineType,
+        name: "other-machine-type",
+        severity: GpuSeverity::Info,
+        effect: "jobs on both use what the smaller one has",
+        advice: "give such hosts a partition of their own in the scheduler",
+    },
+    KindRow {
+        kind: Kind::PortSlow,
+        name: "port-slow",
+        severity: GpuSeverity::Warning,
+        effect: "collectives run at the speed of the slowest port",
+        advice: "look at the cable and at the port's enabled speeds and widths",
+    },
+    KindRow {
+        kind: Kind::HostSlow,
+        name: "host-slow",
+        severity: GpuSeverity::Warning,
+        effect: "collectives run at the speed of the slowest port",
+        advice: "look at the enabled speeds of the host's adapters, and its firmware",
+    },
+    KindRow {
+        kind: Kind::LeafSlow,
+        name: "leaf-slow",
+        severity: GpuSeverity::Warning,
+        effect: "collectives run at the speed of the slowest rail",
+        advice: "look at the enabled speeds of the leaf's ports, at its firmware and at its cables",
+    },
+    KindRow {
+        kind: Kind::PcieDegraded,
+        name: "pcie-degraded",
+        severity: GpuSeverity::Warning,
+        effect: "the PCIe link bounds the traffic of the device",
+        advice: "compare LnkSta with LnkCap in `lspci -vv`; reseat the device, look at its riser or cable",
+    },
+    KindRow {
+        kind: Kind::FirmwareDiffers,
+        name: "firmware-differs",
+        severity: GpuSeverity::Info,
+        effect: "the host may do what the others do not, or not what they do",
+        advice: "give the host the firmware of the others",
+    },
+    KindRow {
+        kind: Kind::GpuWithoutLocalHca,
+        name: "gpu-without-local-hca",
+        severity: GpuSeverity::Warning,
+        effect: "GPUDirect RDMA is off at the libraries' defaults",
+        advice: "allow GPUDirect RDMA over the tier (NCCL_NET_GDR_LEVEL), and measure with and without: through some processors it is slower than host memory; in a virtual machine, give NCCL the exported topology",
+    },
+    KindRow {
+        kind: Kind::GdrTierPoor,
+        name: "gdr-tier-poor",
+        severity: GpuSeverity::Warning,
+        effect: "the GPU's traffic crosses the processor",
+        advice: "bring the port up, or leave the GPU out of jobs across hosts",
+    },
+    KindRow {
+        kind: Kind::TierWorse,
+        name: "tier-worse",
+        severity: GpuSeverity::Warning,
+        effect: "the GPU's traffic crosses the processor",
+        advice: "compare `lspci -tv` and the BIOS settings of PCIe with those of another host; reseat the GPU's riser or adapter",
+    },
+    KindRow {
+        kind: Kind::NumaDiffers,
+        name: "numa-differs",
+        severity: GpuSeverity::Warning,
+        effect: "processes are bound to another processor than that of their GPU",
+        advice: "give the host the BIOS settings of the others (nodes per socket), or put the device into the slot that they have it in",
+    },
+    KindRow {
+        kind: Kind::GdrUnsupported,
+        name: "gdr-unsupported",
+        severity: GpuSeverity::Warning,
+        effect: "traffic between hosts is copied through the memory of the processor",
+        advice: "load the module (`modprobe nvidia_peermem`), or install NVIDIA's open kernel modules, which have dma-buf",
+    },
+    KindRow {
+        kind: Kind::NvLinkDegraded,
+        name: "nvlink-degraded",
+        severity: GpuSeverity::Error,
+        effect: "traffic between the host's GPUs is slower",
+        advice: "look at `nvidia-smi nvlink --status` and the fabric manager; reset the GPU",
+    },
+    KindRow {
+        kind: Kind::HcaOnWrongNuma,
+        name: "hca-on-wrong-numa",
+        severity: GpuSeverity::Warning,
+        effect: "the GPU's traffic crosses the processor",
+        advice: "move an adapter to a slot of the other processor",
+    },
+    KindRow {
+        kind: Kind::Unjoined,
+        name: "unjoined",
+        severity: GpuSeverity::Warning,
+        effect: "no traffic goes through the ports",
+        advice: "check the cable, or import a source that has GUIDs (sysfs)",
+    },
+    KindRow {
+        kind: Kind::HostAbsent,
+        name: "host-absent",
+        severity: GpuSeverity::Error,
+        effect: "no job across hosts can use the host",
+        advice: "look for the host's power and its driver (`ibstat` there), and for the leaf's port",
+    },
+    KindRow {
+        kind: Kind::GuidUnknown,
+        name: "guid-unknown",
+        severity: GpuSeverity::Warning,
+        effect: "hints may name another port",
+        advice: "import the host again; an adapter may have been exchanged",
+    },
+    KindRow {
+        kind: Kind::JoinConflict,
+        name: "join-conflict",
+        severity: GpuSeverity::Warning,
+        effect: "hints may name another port",
+        advice: "import the host again; an adapter may have been exchanged",
+    },
+    KindRow {
+        kind: Kind::PortClaimedTwice,
+        name: "port-claimed-twice",
+        severity: GpuSeverity::Error,
+        effect: "hints for the host may be another host's",
+        advice: "import the host again, or forget it if the adapter has left",
+    },
+    KindRow {
+        kind: Kind::InventoryOfAnotherHost,
+        name: "inventory-of-another-host",
+        severity: GpuSeverity::Error,
+        effect: "hints for the host may be another host's",
+        advice: "import the host's own inventory",
+    },
+    KindRow {
+        kind: Kind::HostNameTwice,
+        name: "host-name-twice",
+        severity: GpuSeverity::Error,
+        effect: "hints and jobs for one may reach the other",
+        advice: "give one of the two a name of its own (`hostnamectl hostname`), and restart rdma-ndd, which describes its ports",
+    },
+    KindRow {
+        kind: Kind::NoInventory,
+        name: "no-inventory",
+        severity: GpuSeverity::Warning,
+        effect: "the host gets no hints",
+        advice: "import an inventory of the host, or of its machine type",
+    },
+    KindRow {
+        kind: Kind::VirtualFunctions,
+        name: "virtual-functions",
+        severity: GpuSeverity::Info,
+        effect: "none: hints leave them out",
+        advice: "nothing",
+    },
+    KindRow {
+        kind: Kind::UnknownMembers,
+        name: "unknown-members",
+        severity: GpuSeverity::Info,
+        effect: "none: findings and hints leave out what the members say",
+        advice: "update this rsm to the version of the host's agent; in a file written by hand, correct the names",
+    },
+    KindRow {
+        kind: Kind::StaleInventory,
+        name: "stale-inventory",
+        severity: GpuSeverity::Info,
+        effect: "hints may name devices that are gone",
+        advice: "look for the host's agent (`systemctl status rsm-agent.timer`), or import the host again",
+    },
+];
+
 impl GpuFindingKind {
     /// Every kind.
-    pub const ALL: [GpuFindingKind; 31] = [
-        Kind::RailCablesSwapped,
-        Kind::RailCableMisplaced,
-        Kind::StorageOnComputeLeaf,
-        Kind::RoleUnclear,
-        Kind::RailOrderGpus,
-        Kind::RailOrderHcas,
-        Kind::RailOrderUnknown,
-        Kind::RailsShareLeaf,
-        Kind::HcaMissing,
-        Kind::HcaMoved,
-        Kind::HcaEthernetMode,
-        Kind::GpuMissing,
-        Kind::HalfPopulated,
-        Kind::OtherMachineType,
-        Kind::PortSlow,
-        Kind::HostSlow,
-        Kind::PcieDegraded,
-        Kind::FirmwareDiffers,
-        Kind::GpuWithoutLocalHca,
-        Kind::GdrTierPoor,
-        Kind::NvLinkDegraded,
-        Kind::HcaOnWrongNuma,
-        Kind::Unjoined,
-        Kind::GuidUnknown,
-        Kind::JoinConflict,
-        Kind::PortClaimedTwice,
-        Kind::InventoryOfAnotherHost,
-        Kind::NoInventory,
-        Kind::VirtualFunctions,
-        Kind::UnknownMembers,
-        Kind::StaleInventory,
-    ];
+    pub const ALL: [GpuFindingKind; ROWS.len()] = {
+        let mut all = [Kind::RailCablesSwapped; ROWS.len()];
+        let mut at = 0;
+        while at < ROWS.len() {
+            all[at] = ROWS[at].kind;
+            at += 1;
+        }
+        all
+    };
+
+    const fn row(self) -> &'static KindRow {
+        &ROWS[self as usize]
+    }
 
     /// The name, in lower case with hyphens.
     pub const fn name(self) -> &'static str {
-        match self {
-            Kind::RailCablesSwapped => "rail-cables-swapped",
-            Kind::RailCableMisplaced => "rail-cable-misplaced",
-            Kind::StorageOnComputeLeaf => "storage-on-compute-leaf",
-            Kind::RoleUnclear => "role-unclear",
-            Kind::RailOrderGpus => "rail-order-gpus",
-            Kind::RailOrderHcas => "rail-order-hcas",
-            Kind::RailOrderUnknown => "rail-order-unknown",
-            Kind::RailsShareLeaf => "rails-share-leaf",
-            Kind::HcaMissing => "hca-missing",
-            Kind::HcaMoved => "hca-moved",
-            Kind::HcaEthernetMode => "hca-ethernet-mode",
-            Kind::GpuMissing => "gpu-missing",
-            Kind::HalfPopulated => "half-populated",
-            Kind::OtherMachineType => "other-machine-type",
-            Kind::PortSlow => "port-slow",
-            Kind::HostSlow => "host-slow",
-            Kind::PcieDegraded => "pcie-degraded",
-            Kind::FirmwareDiffers => "firmware-differs",
-            Kind::GpuWithoutLocalHca => "gpu-without-local-hca",
-            Kind::GdrTierPoor => "gdr-tier-poor",
-            Kind::NvLinkDegraded => "nvlink-degraded",
-            Kind::HcaOnWrongNuma => "hca-on-wrong-numa",
-            Kind::Unjoined => "unjoined",
-            Kind::GuidUnknown => "guid-unknown",
-            Kind::JoinConflict => "join-conflict",
-            Kind::PortClaimedTwice => "port-claimed-twice",
-            Kind::InventoryOfAnotherHost => "inventory-of-another-host",
-            Kind::NoInventory => "no-inventory",
-            Kind::VirtualFunctions => "virtual-functions",
-            Kind::UnknownMembers => "unknown-members",
-            Kind::StaleInventory => "stale-inventory",
-        }
+        self.row().name
     }
 
     /// How bad it is.
     pub const fn severity(self) -> GpuSeverity {
-        match self {
-            Kind::RailCablesSwapped
-            | Kind::RailCableMisplaced
-            | Kind::StorageOnComputeLeaf
-            | Kind::HcaMissing
-            | Kind::HcaEthernetMode
-            | Kind::GpuMissing
-            | Kind::NvLinkDegraded
-            | Kind::PortClaimedTwice
-            | Kind::InventoryOfAnotherHost => GpuSeverity::Error,
-            Kind::HalfPopulated
-            | Kind::OtherMachineType
-            | Kind::VirtualFunctions
-            | Kind::UnknownMembers
-            | Kind::FirmwareDiffers
-            | Kind::StaleInventory => GpuSeverity::Info,
-            _ => GpuSeverity::Warning,
-        }
+        self.row().severity
     }
 
     /// The effect on traffic.
     pub const fn effect(self) -> &'static str {
-        match self {
-            Kind::RailCablesSwapped | Kind::RailCableMisplaced => {
-                "traffic of the rail crosses the spines"
-            }
-            Kind::StorageOnComputeLeaf => "storage traffic shares the links of the rail",
-            Kind::RoleUnclear => {
-                "if the leaves are right, hints send collectives over the storage network"
-            }
-            Kind::RailOrderGpus | Kind::RailOrderHcas | Kind::RailOrderUnknown => {
-                "jobs that count devices send from one rail to another"
-            }
-            Kind::RailsShareLeaf => "two rails share the links of one leaf",
-            Kind::HcaMissing | Kind::HcaEthernetMode | Kind::HalfPopulated => {
-                "GPUs share the adapters that are left"
-            }
-            Kind::HcaMoved | Kind::HcaOnWrongNuma => "the GPU's traffic crosses the processor",
-            Kind::GpuMissing => "jobs for all GPUs do not start on the host",
-            Kind::OtherMachineType => "jobs on both use what the smaller one has",
-            Kind::PortSlow | Kind::HostSlow => "collectives run at the speed of the slowest port",
-            Kind::PcieDegraded => "the PCIe link bounds the traffic of the device",
-            Kind::FirmwareDiffers => "the host may do what the others do not, or not what they do",
-            Kind::GpuWithoutLocalHca => "GPUDirect RDMA is off at the libraries' defaults",
-            Kind::GdrTierPoor => "the GPU's traffic crosses the processor",
-            Kind::NvLinkDegraded => "traffic between the host's GPUs is slower",
-            Kind::Unjoined => "no traffic goes through the ports",
-            Kind::GuidUnknown | Kind::JoinConflict => "hints may name another port",
-            Kind::PortClaimedTwice | Kind::InventoryOfAnotherHost => {
-                "hints for the host may be another host's"
-            }
-            Kind::NoInventory => "the host gets no hints",
-            Kind::VirtualFunctions => "none: hints leave them out",
-            Kind::UnknownMembers => "none: findings and hints leave out what the members say",
-            Kind::StaleInventory => "hints may name devices that are gone",
-        }
+        self.row().effect
     }
 
     /// The advice for the operator.
     pub const fn advice(self) -> &'static str {
-        match self {
-            Kind::RailCablesSwapped => "exchange the two cables at the leaves",
-            Kind::RailCableMisplaced => "move the cable to a free port of the expected leaf",
-            Kind::StorageOnComputeLeaf => {
-                "move the cable to a leaf for storage, or set the port's category"
-            }
-            Kind::RoleUnclear => {
-                "give both ports the category that they are for in routing.categories_file (`rsm gpu --categories` offline)"
-            }
-            Kind::RailOrderGpus => {
-                "use the exported rail list, or let CUDA count by PCI address (CUDA_DEVICE_ORDER=PCI_BUS_ID)"
-            }
-            Kind::RailOrderHcas => {
-                "use the exported NCCL_IB_HCA list, or NCCL_IB_DEVICE_PCI_ORDER=1, or name the devices by PCI address"
-            }
-            Kind::RailOrderUnknown => "import the host's own inventory, which tells the two apart",
-            Kind::RailsShareLeaf => "cable one of the ports to a leaf of its own",
-            Kind::HcaMissing => {
-                "look for the adapter in `lspci` and the kernel's log; reseat or exchange it"
-            }
-            Kind::HcaMoved => "put the adapter into the slot that the other hosts have it in",
-            Kind::HcaEthernetMode => {
-                "set the adapter to InfiniBand (mlxconfig LINK_TYPE_P1=IB), and restart the host"
-            }
-            Kind::GpuMissing => {
-                "look for the GPU in `lspci` and the kernel's log (Xid 79); reset or exchange it"
-            }
-            Kind::HalfPopulated => "give such hosts a partition of their own in the scheduler",
-            Kind::OtherMachineType => "give such hosts a partition of their own in the scheduler",
-            Kind::PortSlow => "look at the cable and at the port's enabled speeds and widths",
-            Kind::HostSlow => "look at the enabled speeds of the host's adapters, and its firmware",
-            Kind::PcieDegraded => {
-                "compare LnkSta with LnkCap in `lspci -vv`; reseat the device, look at its riser or cable"
-            }
-            Kind::FirmwareDiffers => "give the host the firmware of the others",
-            Kind::GpuWithoutLocalHca => {
-                "allow GPUDirect RDMA over the tier (NCCL_NET_GDR_LEVEL); in a virtual machine, give NCCL the exported topology"
-            }
-            Kind::GdrTierPoor => "bring the port up, or leave the GPU out of jobs across hosts",
-            Kind::NvLinkDegraded => {
-                "look at `nvidia-smi nvlink --status` and the fabric manager; reset the GPU"
-            }
-            Kind::HcaOnWrongNuma => "move an adapter to a slot of the other processor",
-            Kind::Unjoined => "check the cable, or import a source that has GUIDs (sysfs)",
-            Kind::GuidUnknown | Kind::JoinConflict => {
-                "import the host again; an adapter may have been exchanged"
-            }
-            Kind::PortClaimedTwice => "import the host again, or forget it if the adapter has left",
-            Kind::InventoryOfAnotherHost => "import the host's own inventory",
-            Kind::NoInventory => "import an inventory of the host, or of its machine type",
-            Kind::VirtualFunctions => "nothing",
-            Kind::UnknownMembers => {
-                "update this rsm to the version of the host's agent; in a file written by hand, correct the names"
-            }
-            Kind::StaleInventory => {
-                "look for the host's agent (`systemctl status rsm-agent.timer`), or import the host again"
-            }
-        }
+        self.row().advice
     }
 
     /// Whether the same observation of several hosts is one finding.
     pub(crate) const fn is_grouped(self) -> bool {
         !matches!(
             self,
-            Kind::RailCablesSwapped | Kind::PortClaimedTwice | Kind::JoinConflict
+            Kind::RailCablesSwapped
+                | Kind::RailsDisagree
+                | Kind::LeafSlow
+                | Kind::PortClaimedTwice
+                | Kind::JoinConflict
         )
     }
 }
@@ -278,5 +416,17 @@ impl GpuFindingKind {
 impl fmt::Display for GpuFindingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_own_row() {
+        for (place, kind) in GpuFindingKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, place, "{kind}");
+        }
     }
 }

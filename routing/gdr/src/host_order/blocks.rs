@@ -135,6 +135,16 @@ impl Blocks {
         }
     }
 
+    /// The number of each port's host, for ports that get a position.
+    pub fn hosts(&self, fabric: &GpuFabric) -> BTreeMap<Guid, u32> {
+        let hosts = (0u32..).zip(self.0.iter().flat_map(|block| &block.hosts));
+        let of_host = |(host, ports): (u32, &Vec<u32>)| {
+            let guids = ports.iter().map(|&port| fabric.port(port).guid);
+            guids.map(|guid| (guid, host)).collect::<Vec<_>>()
+        };
+        hosts.flat_map(of_host).collect()
+    }
+
     /// The rail of each port that gets a position: that of its leaf, wherever the cable should end.
     pub fn rails(&self, fabric: &GpuFabric) -> BTreeMap<Guid, u16> {
         let leaves = self.0.iter().flat_map(|block| (0u16..).zip(&block.leaves));

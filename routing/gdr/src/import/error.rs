@@ -64,6 +64,26 @@ pub enum ImportReason {
         /// The words before the header.
         expected: String,
     },
+    /// A line without the host's name among lines that have one.
+    #[error(
+        "no name of a host before the line: expected `HOST: …` on each line, as pdsh prints them"
+    )]
+    NoHostName,
+    /// Another header row after the first.
+    #[error(
+        "a second matrix: expected one host, and one output of `nvidia-smi topo`, in each file"
+    )]
+    SecondMatrix,
+    /// The output of a tool that no importer reads.
+    #[error(
+        "{reason}; this looks like the output of {tool}, which is not read: `rsmctl gpu probe` reads the adapters of any host"
+    )]
+    OtherTool {
+        /// The tool and its vendor.
+        tool: &'static str,
+        /// Why the text is no matrix of `nvidia-smi`.
+        reason: Box<ImportReason>,
+    },
     /// A numbered adapter whose device the legend does not name.
     #[error("no line `{0}: …` in the legend: the end of the output is missing")]
     Legend(String),

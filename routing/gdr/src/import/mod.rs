@@ -10,7 +10,9 @@ mod hwloc;
 mod json;
 mod matrix;
 mod nccl;
+mod other;
 mod pcie;
+mod stream;
 mod sysfs;
 mod text;
 mod xml;
@@ -19,6 +21,7 @@ use std::str::FromStr;
 
 pub use error::{ImportError, ImportReason};
 pub use json::{to_compact_json, to_json};
+pub use stream::{MAX_STREAM_BYTES, hosts_of_stream};
 
 use super::inventory::HostInventory;
 
@@ -113,7 +116,7 @@ pub fn import(format: InventoryFormat, bytes: &[u8]) -> Result<HostInventory, Im
     }
     let text = &*text::decode(bytes)?;
     let host = match format {
-        InventoryFormat::NvidiaSmi => matrix::read(text),
+        InventoryFormat::NvidiaSmi => matrix::read(text).map_err(|error| other::named(text, error)),
         InventoryFormat::AmdSmi => amd::read(text),
         InventoryFormat::NcclXml => nccl::read(text),
         InventoryFormat::Hwloc => hwloc::read(text),

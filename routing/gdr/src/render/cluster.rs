@@ -1,6 +1,6 @@
 //! Files for schedulers of Kubernetes, and for topograph.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -20,12 +20,12 @@ struct Graph<'a> {
 #[derive(Serialize)]
 struct Instance<'a> {
     id: &'a str,
-    network_layers: [String; 2],
+    network_layers: Vec<String>,
     labels: BTreeMap<&'static str, String>,
 }
 
-/// The graph that topograph's `graph` engine gives: every host with its unit and its part of the
-/// fabric.
+/// The graph that topograph's `graph` engine gives: every host with its unit, the pods above it,
+/// and its part of the fabric.
 ///
 /// # Errors
 /// No fabric, or no host in it.
@@ -40,7 +40,7 @@ pub fn topograph_graph(analysis: &Analysis) -> Result<String, RenderError> {
                 .map(|name| ("nvidia.com/gpu.clique", name.clone()));
             instances.push(Instance {
                 id,
-                network_layers: [unit.name.clone(), unit.part.clone()],
+                network_layers: layers(unit).map(str::to_owned).collect(),
                 labels: label.into_iter().collect(),
             });
         }
@@ -61,12 +61,10 @@ pub fn kubernetes_labels(analysis: &Analysis, prefix: &str) -> Result<String, Re
     for unit in units(analysis)? {
         for host in &unit.hosts {
             subdomain(host)?;
-            let _ = write!(
-                out,
-                "kubectl label node --overwrite {host} {prefix}/tier-0={} {prefix}/tier-1={}",
-                label(&unit.name),
-                unit.part
-            );
+            let _ = write!(out, "kubectl label node --overwrite {host}");
+            for (tier, name) in layers(&unit).enumerate() {
+                let _ = write!(out, " {prefix}/tier-{tier}={}", label(name));
+            }
             if let Some(domain) = domain.get(*host) {
                 let value = label(domain);
                 let _ = write!(
@@ -80,31 +78,49 @@ pub fn kubernetes_labels(analysis: &Analysis, prefix: &str) -> Result<String, Re
     Ok(out)
 }
 
-/// Volcano's HyperNodes: a unit is of tier 1, a connected part of the fabric of tier 2, with names
-/// for jobs that state `highestTierName`.
+/// Volcano's HyperNodes: a unit is of tier 1, above it pods where there are any, and a connected
+/// part of the fabric is of the highest tier, with names for jobs that state `highestTierName`.
 ///
 /// # Errors
 /// No fabric, no host in it, or a host whose name Kubernetes does not take.
 pub fn volcano_hypernodes(analysis: &Analysis) -> Result<String, RenderError> {
     let units = units(analysis)?;
-    let mut parts: BTreeMap<&str, Vec<&Group<'_>>> = BTreeMap::new();
     let mut out = String::new();
     for unit in &units {
-        parts.entry(&unit.part).or_default().push(unit);
         let hosts = unit.hosts.iter().copied();
         hypernode(&mut out, &unit.name, (1, "unit"), "Node", hosts)?;
     }
-    for (part, units) in parts {
-        let names = units.iter().map(|unit| unit.name.as_str());
-        hypernode(&mut out, part, (2, "fabric"), "HyperNode", names)?;
+    // By tier and name: the names of the groups one tier below.
+    let mut above: BTreeMap<(usize, &str), BTreeSet<&str>> = BTreeMap::new();
+    for unit in &units {
+        let names: Vec<&str> = layers(unit).collect();
+        for (tier, pair) in (2..).zip(names.windows(2)) {
+            above.entry((tier, pair[1])).or_default().insert(pair[0]);
+        }
+    }
+    let highest = above.keys().map(|(tier, _)| *tier).max().unwrap_or(2);
+    for ((tier, name), members) in above {
+        let tier_name = match tier {
+            tier if tier == highest => "fabric".to_owned(),
+            2 => "pod".to_owned(),
+            tier => format!("pod{}", tier - 1),
+        };
+        let members = members.into_iter();
+        hypernode(&mut out, name, (tier, &tier_name), "HyperNode", members)?;
     }
     Ok(out)
+}
+
+/// The names of a unit and of the groups around it, the smallest first.
+fn layers<'a>(unit: &'a Group<'_>) -> impl Iterator<Item = &'a str> {
+    let around = unit.within.iter().map(String::as_str);
+    std::iter::once(unit.name.as_str()).chain(around)
 }
 
 fn hypernode<'a>(
     out: &mut String,
     name: &str,
-    (tier, tier_name): (u8, &str),
+    (tier, tier_name): (usize, &str),
     kind: &str,
     members: impl Iterator<Item = &'a str>,
 ) -> Result<(), RenderError> {

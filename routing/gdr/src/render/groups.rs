@@ -6,6 +6,7 @@ use rsm_ids::Guid;
 use rsm_routing::topology::{SwitchIdx, Topology};
 
 use super::RenderError;
+use super::pods::Pods;
 use crate::Analysis;
 use crate::fabric::GpuFabric;
 use crate::host::Host;
@@ -20,8 +21,9 @@ pub(super) struct Group<'a> {
     pub(super) what: String,
     /// Its hosts, in the order of names.
     pub(super) hosts: Vec<&'a str>,
-    /// The name of the connected part of the fabric.
-    pub(super) part: String,
+    /// The names of the larger groups that it is in, the smallest first; the last is the connected
+    /// part of the fabric.
+    pub(super) within: Vec<String>,
 }
 
 /// Names that groups keep while others come and go. A group of hosts has the GUID of its first leaf,
@@ -30,6 +32,7 @@ struct Names<'a> {
     fabric: &'a GpuFabric,
     /// The switch that each connected part is named after.
     parts: BTreeMap<usize, Guid>,
+    pods: Pods,
 }
 
 impl<'a> Names<'a> {
@@ -50,7 +53,11 @@ impl<'a> Names<'a> {
         }
         let anchor = |(part, leaves)| (part, topmost(topology, &leaves));
         let parts = leaves.into_iter().map(anchor).collect();
-        Names { fabric, parts }
+        Names {
+            fabric,
+            parts,
+            pods: Pods::find(analysis, topology),
+        }
     }
 
     fn named(&self, kind: &str, leaves: &[SwitchIdx]) -> String {
@@ -60,10 +67,15 @@ impl<'a> Names<'a> {
         format!("{kind}-{:016x}", guids.min().unwrap_or(Guid::ZERO).0)
     }
 
-    fn part(&self, leaf: Option<&SwitchIdx>) -> String {
-        let part = leaf.map(|&leaf| self.fabric.topology.component_of(leaf));
-        let guid = part.and_then(|part| self.parts.get(&part));
-        format!("fabric-{:016x}", guid.unwrap_or(&Guid::ZERO).0)
+    /// The names of the groups around a leaf, the smallest first.
+    fn around(&self, leaf: Option<&SwitchIdx>) -> Vec<String> {
+        let Some(&leaf) = leaf else {
+            return vec![format!("fabric-{:016x}", 0)];
+        };
+        let part = self.fabric.topology.component_of(leaf);
+        let guid = self.parts.get(&part).unwrap_or(&Guid::ZERO);
+        let part = format!("fabric-{:016x}", guid.0);
+        self.pods.around(leaf).chain([part]).collect()
     }
 }
 
@@ -142,7 +154,7 @@ pub(super) fn units_with_others(analysis: &Analysis) -> Result<Vec<Group<'_>>, R
                 name: names.named("leaf", &[leaf]),
                 what: fabric.switch_name(leaf),
                 hosts: Vec::new(),
-                part: names.part(Some(&leaf)),
+                within: names.around(Some(&leaf)),
             });
             groups.len() - 1
         });
@@ -188,7 +200,7 @@ pub(super) fn units(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> 
                 .iter()
                 .map(|&host| analysis.hosts[host].name.as_str())
                 .collect(),
-            part: names.part(unit.leaves.first()),
+            within: names.around(unit.leaves.first()),
         }
     });
     Ok(units.collect())
@@ -219,7 +231,7 @@ pub(super) fn domains(analysis: &Analysis) -> Vec<Group<'_>> {
             name,
             what,
             hosts,
-            part: String::new(),
+            within: Vec::new(),
         }
     };
     by_name.into_iter().map(group).collect()

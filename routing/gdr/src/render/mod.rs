@@ -13,6 +13,7 @@ mod metrics;
 mod mooncake;
 mod nccl;
 mod peers;
+mod pods;
 mod ports;
 mod process;
 mod slurm;

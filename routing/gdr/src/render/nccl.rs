@@ -55,6 +55,9 @@ pub fn nccl_environment(
         "NCCL_CROSS_NIC={}",
         if planes.len() > 1 { 0 } else { 2 }
     );
+    if version >= NcclVersion::FAILOVER && has_twin_ports(analysis, place) {
+        out.push_str("NCCL_IB_RESILIENCY_PORT_FAILOVER=1\n");
+    }
     if let Some(level) = gdr_level(analysis, place, version) {
         let _ = writeln!(out, "NCCL_NET_GDR_LEVEL={level}");
     }
@@ -65,6 +68,22 @@ pub fn nccl_environment(
         let _ = writeln!(out, "NCCL_IB_ADAPTIVE_ROUTING={}", u8::from(is_adaptive));
     }
     Ok(out)
+}
+
+/// Whether some GPU has two ports of one adapter, which NCCL fuses into one device: the traffic of
+/// a port that fails has the other one to go on.
+fn has_twin_ports(analysis: &Analysis, place: usize) -> bool {
+    let ports = &analysis.hosts[place].inventory.hca_ports;
+    let card = |port: usize| ports[port].pci.map(|pci| (pci.domain, pci.bus, pci.device));
+    let are_twins = |one: usize, other: usize| {
+        let device = &ports[one].device;
+        let same_card = card(one).is_some() && card(one) == card(other);
+        one != other && (same_card || device.is_some() && *device == ports[other].device)
+    };
+    analysis.hints[place].iter().any(|hint| {
+        let mut firsts = hint.ports.iter();
+        firsts.any(|&one| hint.ports.iter().any(|&other| are_twins(one, other)))
+    })
 }
 
 /// The distance that NCCL has to be allowed, where its own limit keeps GPUDirect RDMA off.

@@ -6,7 +6,7 @@ use super::groups::{Group, domains, host_list, units, units_with_others};
 use crate::Analysis;
 
 /// Slurm's `topology.conf` for `topology/tree`: a unit is a switch, because a host may be under one
-/// only, and the switches between units are one switch above. Hosts without GPUs are in it as well:
+/// only, and each tier of switches above that separates units is one more. Hosts without GPUs are in it as well:
 /// Slurm places no job on a host that the tree lacks, and only warns of one that it does not know.
 ///
 /// # Errors
@@ -14,10 +14,9 @@ use crate::Analysis;
 pub fn slurm_tree(analysis: &Analysis) -> Result<String, RenderError> {
     let units = units_with_others(analysis)?;
     let mut out = String::new();
-    for (part, members) in parts(&units) {
-        let names: Vec<&str> = members.iter().map(|unit| unit.name.as_str()).collect();
+    for (name, members) in upper_switches(&units) {
         // Not folded: GUIDs have sixteen digits.
-        let _ = writeln!(out, "SwitchName={part} Switches={}", names.join(","));
+        let _ = writeln!(out, "SwitchName={name} Switches={}", members.join(","));
     }
     for unit in &units {
         let _ = writeln!(out, "# {}: {}", unit.name, unit.what);
@@ -65,10 +64,9 @@ pub fn slurm_yaml(analysis: &Analysis) -> Result<String, RenderError> {
     let blocks = blocks(analysis)?;
     let mut out =
         "- topology: fabric\n  cluster_default: true\n  tree:\n    switches:\n".to_owned();
-    for (part, members) in parts(&units) {
-        let names: Vec<&str> = members.iter().map(|unit| unit.name.as_str()).collect();
-        let _ = writeln!(out, "      - switch: {part}");
-        let _ = writeln!(out, "        children: \"{}\"", names.join(","));
+    for (name, members) in upper_switches(&units) {
+        let _ = writeln!(out, "      - switch: {name}");
+        let _ = writeln!(out, "        children: \"{}\"", members.join(","));
     }
     for unit in &units {
         let _ = writeln!(out, "      - switch: {}", unit.name);
@@ -98,9 +96,10 @@ fn blocks(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> {
         Err(error) if domains.is_empty() => return Err(error),
         found => found.unwrap_or_default(),
     };
-    let mut places: BTreeMap<&str, (usize, String)> = BTreeMap::new();
+    let mut places: BTreeMap<&str, (Vec<String>, usize)> = BTreeMap::new();
     for (number, unit) in units.iter().enumerate() {
-        let place = (number, unit.part.clone());
+        let around = unit.within.iter().rev().cloned().collect();
+        let place = (around, number);
         places.extend(unit.hosts.iter().map(|&host| (host, place.clone())));
     }
     let of_domain: BTreeSet<&str> = domains
@@ -118,22 +117,33 @@ fn blocks(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> {
         let clique = block.what.rsplit_once('.');
         let number = clique.and_then(|(_, number)| number.parse::<u64>().ok());
         let cluster = clique.map_or("", |(cluster, _)| cluster).to_owned();
-        let (unit, part) = place.cloned().unwrap_or((usize::MAX, String::new()));
+        let (around, unit) = place.cloned().unwrap_or((Vec::new(), usize::MAX));
         let is_rest = (block.hosts.first()).is_some_and(|host| !of_domain.contains(host));
-        (part, unit, is_rest, cluster, number)
+        (around, unit, is_rest, cluster, number)
     });
     Ok(blocks)
 }
 
-/// The connected parts of the fabric that hold more than one unit, each with its units.
-fn parts<'a, 'b>(units: &'b [Group<'a>]) -> Vec<(&'b str, Vec<&'b Group<'a>>)> {
-    let mut parts: BTreeMap<&str, Vec<&Group<'_>>> = Default::default();
+/// The switches above the units, the highest first, each with those one step below: pods, and
+/// connected parts of the fabric that hold more than one group.
+fn upper_switches<'b>(units: &'b [Group<'_>]) -> Vec<(&'b str, Vec<&'b str>)> {
+    // By steps from the top and name.
+    let mut above: BTreeMap<(usize, &str), Vec<&str>> = BTreeMap::new();
     for unit in units {
-        parts.entry(&unit.part).or_default().push(unit);
+        let mut below = unit.name.as_str();
+        for (step, name) in unit.within.iter().enumerate() {
+            let from_top = unit.within.len() - 1 - step;
+            let members = above.entry((from_top, name)).or_default();
+            if !members.contains(&below) {
+                members.push(below);
+            }
+            below = name;
+        }
     }
-    parts
+    above
         .into_iter()
-        .filter(|(_, members)| members.len() > 1)
+        .filter(|((from_top, _), members)| *from_top > 0 || members.len() > 1)
+        .map(|((_, name), members)| (name, members))
         .collect()
 }
 

@@ -44,10 +44,18 @@ pub(crate) enum Fault {
     OtherInventory,
     WithoutInventory,
     VirtualFunctions,
+    RackExchanged,
+    HalfExchanged,
+    UnitExchanged,
+    TierWorse,
+    NameTwice,
+    LeafSlow,
+    WithoutGdr,
+    GpuAtOtherNode,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Fault; 25] = [
+    pub(crate) const ALL: [Fault; 33] = [
         Fault::AdaptersPermuted,
         Fault::GpusPermuted,
         Fault::OneNvLink,
@@ -73,10 +81,25 @@ impl Fault {
         Fault::OtherInventory,
         Fault::WithoutInventory,
         Fault::VirtualFunctions,
+        Fault::RackExchanged,
+        Fault::HalfExchanged,
+        Fault::UnitExchanged,
+        Fault::TierWorse,
+        Fault::NameTwice,
+        Fault::LeafSlow,
+        Fault::WithoutGdr,
+        Fault::GpuAtOtherNode,
     ];
 
-    /// Whether one host alone shows the fault: the other faults are a difference from other hosts.
-    pub(crate) fn shows_alone(self) -> bool {
+    /// Whether so many hosts show the fault: most faults are a difference from other hosts.
+    pub(crate) fn shows_among(self, hosts: usize) -> bool {
+        match hosts {
+            1 => self.shows_alone(),
+            _ => self != Fault::UnitExchanged || hosts > 2 * HOSTS_OF_UNIT,
+        }
+    }
+
+    fn shows_alone(self) -> bool {
         !matches!(
             self,
             Fault::AllNvLinks
@@ -93,6 +116,13 @@ impl Fault {
                 | Fault::GuidClaimed
                 | Fault::OtherInventory
                 | Fault::WithoutInventory
+                | Fault::RackExchanged
+                | Fault::HalfExchanged
+                | Fault::UnitExchanged
+                | Fault::TierWorse
+                | Fault::NameTwice
+                | Fault::LeafSlow
+                | Fault::GpuAtOtherNode
         )
     }
 
@@ -102,7 +132,15 @@ impl Fault {
             Fault::HalfPopulated => hosts.div_ceil(4),
             Fault::MostHalfPopulated => hosts - hosts.div_ceil(4),
             Fault::VirtualFunctions => hosts,
-            Fault::CablesSwapped | Fault::GuidClaimed | Fault::OtherInventory => 2,
+            Fault::CablesSwapped
+            | Fault::GuidClaimed
+            | Fault::OtherInventory
+            | Fault::NameTwice => 2,
+            // The unit of one host.
+            Fault::RackExchanged
+            | Fault::HalfExchanged
+            | Fault::UnitExchanged
+            | Fault::LeafSlow => 1,
             _ if hosts > 3 && seed % 2 == 1 => 3,
             _ => 1,
         }
@@ -202,6 +240,50 @@ impl World {
             .iter()
             .position(same)
             .expect("a port of the fabric")
+    }
+
+    /// Exchanges the cables of two ports.
+    fn exchange(&mut self, one: (&str, usize), other: (&str, usize)) {
+        let nodes = [self.node(one.0, one.1), self.node(other.0, other.1)];
+        for cable in &mut self.cables {
+            for end in [&mut cable.a, &mut cable.b] {
+                if let Some(at) = nodes.iter().position(|node| *node == end.0) {
+                    end.0 = nodes[1 - at];
+                }
+            }
+        }
+    }
+
+    /// The hosts of the unit of a host, in the order of names.
+    fn unit_of(&self, name: &str) -> Vec<String> {
+        let names: Vec<&String> = self.hosts.keys().collect();
+        let place = names.iter().position(|other| *other == name);
+        let unit = place.expect("a known host") / HOSTS_OF_UNIT;
+        let of_unit = names.chunks(HOSTS_OF_UNIT).nth(unit).unwrap_or_default();
+        of_unit.iter().map(|name| (*name).clone()).collect()
+    }
+
+    /// Describes the ports of a host as those of another one.
+    fn rename(&mut self, host: &str, to: &str) {
+        let from = format!("{host} ");
+        for node in &mut self.nodes {
+            if let Some(device) = node.name().strip_prefix(&from) {
+                node.description = format!("{to} {device}").into_bytes();
+            }
+        }
+    }
+
+    /// Leaves of each inventory what the matrix of `nvidia-smi` has: names and distances.
+    pub(crate) fn by_names(&mut self) {
+        for host in self.hosts.values_mut() {
+            host.machine = None;
+            for gpu in &mut host.gpus {
+                (gpu.pci, gpu.pcie, gpu.gdr) = (None, None, None);
+            }
+            for port in &mut host.hca_ports {
+                *port = HcaPort::new(port.device.clone());
+            }
+        }
     }
 
     fn cable(&mut self, host: &str, port: usize) -> &mut Cable {
@@ -383,6 +465,13 @@ fn kind(fault: Fault) -> GpuFindingKind {
         Fault::OtherInventory => GpuFindingKind::InventoryOfAnotherHost,
         Fault::WithoutInventory => GpuFindingKind::NoInventory,
         Fault::VirtualFunctions => GpuFindingKind::VirtualFunctions,
+        Fault::RackExchanged => GpuFindingKind::RailCablesSwapped,
+        Fault::HalfExchanged | Fault::UnitExchanged => GpuFindingKind::RailsDisagree,
+        Fault::TierWorse => GpuFindingKind::TierWorse,
+        Fault::NameTwice => GpuFindingKind::HostNameTwice,
+        Fault::LeafSlow => GpuFindingKind::LeafSlow,
+        Fault::WithoutGdr => GpuFindingKind::GdrUnsupported,
+        Fault::GpuAtOtherNode => GpuFindingKind::NumaDiffers,
     }
 }
 
@@ -397,15 +486,8 @@ fn inject(
     let (slot, other) = slots;
     match fault {
         Fault::CablesSwapped => {
-            let [one, two] = [(&hosts[0], slot), (&hosts[1], other)];
-            let nodes = [world.node(one.0, one.1), world.node(two.0, two.1)];
-            for cable in &mut world.cables {
-                for end in [&mut cable.a, &mut cable.b] {
-                    if let Some(at) = nodes.iter().position(|node| *node == end.0) {
-                        end.0 = nodes[1 - at];
-                    }
-                }
-            }
+            let [one, two] = [(&hosts[0][..], slot), (&hosts[1][..], other)];
+            world.exchange(one, two);
             let ports = [one, two].map(|(host, slot)| format!("{host} mlx5_{slot}"));
             expected.ports.extend(ports);
         }
@@ -423,11 +505,53 @@ fn inject(
             port.system_image_guid = theirs.system_image_guid;
             expected.ports.insert(format!("{} mlx5_{slot}", hosts[0]));
         }
+        Fault::NameTwice => {
+            world.rename(&hosts[1], &hosts[0]);
+            world.hosts.remove(&hosts[1]);
+            expected.hosts.remove(&hosts[1]);
+        }
+        Fault::RackExchanged | Fault::HalfExchanged | Fault::UnitExchanged | Fault::LeafSlow => {
+            inject_in_unit(fault, world, &hosts[0], slots, expected)
+        }
         _ => {
             for host in hosts {
                 inject_one(fault, world, host, slots, expected);
             }
         }
+    }
+}
+
+/// Hosts of a rack.
+const HOSTS_OF_RACK: usize = 4;
+
+/// Injects a fault into the unit of a host.
+fn inject_in_unit(
+    fault: Fault,
+    world: &mut World,
+    host: &str,
+    (slot, other): (usize, usize),
+    expected: &mut Expected,
+) {
+    let unit = world.unit_of(host);
+    expected.hosts = unit.iter().cloned().collect();
+    if fault == Fault::LeafSlow {
+        for host in &unit {
+            world.cable(host, slot).speed = LinkSpeed::Hdr;
+        }
+        return;
+    }
+    // The larger half, if they differ, at every second rail.
+    let of_unit = match fault {
+        Fault::RackExchanged => HOSTS_OF_RACK,
+        Fault::HalfExchanged if slot % 2 == 0 => unit.len() / 2,
+        Fault::HalfExchanged => unit.len().div_ceil(2),
+        _ => unit.len(),
+    };
+    for host in &unit[..of_unit] {
+        world.exchange((host, slot), (host, other));
+    }
+    if fault == Fault::RackExchanged {
+        expected.hosts = unit[..of_unit].iter().cloned().collect();
     }
 }
 
@@ -453,7 +577,11 @@ fn expect_devices(fault: Fault, name: &str, slot: usize, expected: &mut Expected
     }
     if matches!(
         fault,
-        Fault::OneNvLink | Fault::AdapterOffBus | Fault::GpuPcieNarrow
+        Fault::OneNvLink
+            | Fault::AdapterOffBus
+            | Fault::GpuPcieNarrow
+            | Fault::TierWorse
+            | Fault::GpuAtOtherNode
     ) {
         expected.gpus = Some(vec![slot as u16]);
     }
@@ -525,12 +653,30 @@ fn inject_one(
         Fault::GuidUnknown => forget_guids(&mut world.host(name).hca_ports[slot]),
         Fault::WithoutInventory => drop(world.hosts.remove(name)),
         Fault::VirtualFunctions => world.add_virtual_functions(name),
+        Fault::TierWorse => {
+            let host = world.host(name);
+            let ports = host.hca_ports.len();
+            host.tiers[slot * ports + slot] = Some(Tier::Node);
+        }
+        Fault::WithoutGdr => {
+            let gpus = &mut world.host(name).gpus;
+            gpus.iter_mut().for_each(|gpu| gpu.gdr = Some(false));
+        }
+        Fault::GpuAtOtherNode => {
+            let numa = &mut world.host(name).gpus[slot].numa;
+            *numa = numa.map(|node| 1 - node);
+        }
         // The generator's, or of two hosts.
         Fault::AdaptersPermuted
         | Fault::GpusPermuted
         | Fault::CablesSwapped
         | Fault::GuidClaimed
-        | Fault::OtherInventory => {}
+        | Fault::OtherInventory
+        | Fault::NameTwice
+        | Fault::RackExchanged
+        | Fault::HalfExchanged
+        | Fault::UnitExchanged
+        | Fault::LeafSlow => {}
     }
 }
 

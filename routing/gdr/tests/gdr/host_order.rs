@@ -1,6 +1,6 @@
 //! The order of compute ports: routes that follow it, and the places that ports keep.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -14,7 +14,8 @@ use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::{Categories, Category, EngineKind, Options, Routing, route};
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind};
-use rsm_routing::topology::Topology;
+use rsm_routing::quality::{Settings, measure, topological_order};
+use rsm_routing::topology::{Destination, SwitchIdx, Topology};
 use rsm_routing::verify::verify;
 
 fn superpod(units: usize) -> Netlist {
@@ -291,4 +292,99 @@ proptest! {
         let routing = routed(&fabric.topology, &last, None);
         prop_assert_eq!(load(&fleet, &last, &routing, Pattern::AllToAll).worst_link, 1);
     }
+}
+
+/// The flows on the fullest link in each shift of an all-to-all within rails: hosts in the order of
+/// their ports on the first rail, counted over the tables alone.
+fn counted(netlist: &Netlist, topology: &Topology, routing: &Routing) -> Vec<u32> {
+    let mut hosts: BTreeMap<String, BTreeMap<String, Guid>> = BTreeMap::new();
+    for node in netlist.nodes() {
+        if let Some((host, device)) = node.name().split_once(" mlx5_") {
+            let guid = node.port(PortNum(1)).guid;
+            hosts
+                .entry(host.to_owned())
+                .or_default()
+                .insert(device.to_owned(), guid);
+        }
+    }
+    let place =
+        |guid: &Guid| topological_order(topology).position(|destination| destination.guid == *guid);
+    let mut order: Vec<&BTreeMap<String, Guid>> = hosts.values().collect();
+    order.sort_by_cached_key(|devices| devices.values().next().and_then(place));
+    let of = |guid: &Guid| {
+        let mut all = topology.destinations().iter();
+        all.find(|destination| destination.guid == *guid)
+            .expect("a port of the fabric")
+    };
+    let ends: Vec<Vec<&Destination>> = order
+        .iter()
+        .map(|devices| devices.values().map(of).collect())
+        .collect();
+    let shift = |distance: usize| {
+        let mut load: BTreeMap<(SwitchIdx, PortNum), u32> = BTreeMap::new();
+        for (from, ports) in ends.iter().enumerate() {
+            let peers = &ends[(from + distance) % ends.len()];
+            for (port, peer) in ports.iter().zip(peers) {
+                let mut at = port.switch;
+                while at != peer.switch {
+                    let out = routing.tables.lft(at).port(peer.lid).expect("a route");
+                    *load.entry((at, out)).or_default() += 1;
+                    at = topology.peer(at, out).expect("a cable").0;
+                }
+            }
+        }
+        load.into_values().max().unwrap_or(0)
+    };
+    (1..ends.len()).map(shift).collect()
+}
+
+#[test]
+fn measured_rail_all_to_all_is_that_of_a_count_over_the_tables_with_and_without_an_order() {
+    // Of two units only one is another: no leaf sends to two at a time.
+    let netlist = recabled(superpod(4), 3).expect("ends are only exchanged");
+    let fleet = made(netlist);
+    let fabric = seen(&fleet.netlist);
+    let topology = &fabric.topology;
+    let found = positions(&fabric, &fleet.inventory, &HostPositions::default());
+    let device = |guid: Guid| {
+        let port = fabric.port(fabric.by_guid(guid)?);
+        port.host_and_device()
+    };
+    let hosts: Vec<&str> = fabric.hosts().map(|(name, _)| name).collect();
+    let destinations = || {
+        topology
+            .destinations()
+            .iter()
+            .map(|destination| device(destination.guid))
+    };
+    let settings = Settings {
+        seed: 1,
+        rails: destinations()
+            .map(|found| found?.1.strip_prefix("mlx5_")?.parse().ok())
+            .collect(),
+        hosts: destinations()
+            .map(|found| {
+                let place = hosts.binary_search(&found?.0).ok()?;
+                u32::try_from(place).ok()
+            })
+            .collect(),
+        ranks: None,
+    };
+    let mut means = Vec::new();
+    for order in [&found, &HostPositions::default()] {
+        let routing = routed(topology, order, None);
+        let counts = counted(&fleet.netlist, topology, &routing);
+        let measured = measure(topology, &routing.tables, &settings).rail_all_to_all;
+        let measured = measured.expect("names tell rails");
+        assert_eq!((measured.phases, measured.of), (counts.len(), counts.len()));
+        assert_eq!(Some(&measured.max), counts.iter().max());
+        let mean = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
+        assert!(
+            (measured.mean - mean).abs() < 1e-9,
+            "{} {mean}",
+            measured.mean
+        );
+        means.push(mean);
+    }
+    assert!(means[0] == 1.0 && means[1] > 1.5, "{means:?}");
 }

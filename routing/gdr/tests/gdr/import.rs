@@ -1,7 +1,9 @@
 //! Importers against files that are odd, broken or hostile.
 
 use proptest::prelude::*;
-use rsm_gdr::import::{ImportError, ImportReason, InventoryFormat, MAX_BYTES, import};
+use rsm_gdr::import::{
+    ImportError, ImportReason, InventoryFormat, MAX_BYTES, hosts_of_stream, import,
+};
 use rsm_gdr::inventory::{HostInventory, InventoryError, LinkLayer, LinkShape, Tier};
 use rsm_ids::Guid;
 
@@ -52,6 +54,74 @@ fn a_matrix_copied_from_a_terminal_is_read() {
         read(InventoryFormat::NvidiaSmi, &MATRIX.replace('\n', "\r\n")),
         host
     );
+}
+
+#[test]
+fn fused_names_are_read_apart_or_refused_with_their_row() {
+    let host = read(InventoryFormat::NvidiaSmi, MATRIX);
+    let fused = MATRIX.replace("NIC0\tNIC1\tCPU", "NIC0NIC1\tCPU");
+    assert_eq!(read(InventoryFormat::NvidiaSmi, &fused), host);
+    // Names that end nowhere for sure.
+    let named = "\tGPU0\tibp26s0ibp45s0\tCPU Affinity\nGPU0\tX\tSYS\tPIX\t0-31\n\
+                 ibp26s0\tSYS\tX\tSYS\nibp45s0\tPIX\tSYS\tX\n";
+    let error = refused(InventoryFormat::NvidiaSmi, named);
+    let cells = ImportReason::Cells {
+        row: "GPU0".to_owned(),
+        found: 3,
+        expected: 2,
+    };
+    assert_eq!((error.line, error.reason), (2, cells));
+}
+
+#[test]
+fn second_matrix_of_a_file_is_refused_with_its_line() {
+    let both = [MATRIX, MATRIX].concat();
+    let error = refused(InventoryFormat::NvidiaSmi, &both);
+    let second = MATRIX.lines().count() as u32 + 1;
+    assert_eq!(
+        (error.line, error.reason),
+        (second, ImportReason::SecondMatrix)
+    );
+}
+
+#[test]
+fn output_of_another_vendors_tool_is_refused_by_its_name() {
+    let threads = MATRIX
+        .replace("NV18", "MT2")
+        .replace("X    = Self", "MT#  = MTLink");
+    let error = refused(InventoryFormat::NvidiaSmi, &threads);
+    assert_eq!(error.line, 2);
+    let text = error.to_string();
+    assert!(text.contains("cell `MT2` in column `GPU1`"), "{text}");
+    assert!(text.contains("Moore Threads' mthreads-gmi"), "{text}");
+    let amd = "============ ROCm System Management Interface ============\n0  N/A\n";
+    let text = refused(InventoryFormat::NvidiaSmi, amd).to_string();
+    assert!(text.contains("`rocm-smi --showtopo`"), "{text}");
+}
+
+#[test]
+fn stream_of_a_parallel_shell_is_one_text_for_each_host() {
+    let mut stream = String::new();
+    let lines: Vec<&str> = MATRIX.lines().collect();
+    // Lines of hosts come mixed.
+    for line in &lines {
+        stream += &format!("node02: {line}\nnode01.example.com: {line}\n");
+    }
+    stream += "pdsh@admin: node03: ssh exited with exit code 255\n";
+    let hosts = hosts_of_stream(stream.as_bytes())
+        .expect("a stream")
+        .expect("hosts");
+    let names: Vec<&str> = hosts.keys().map(String::as_str).collect();
+    assert_eq!(names, ["node01.example.com", "node02"]);
+    let host = read(InventoryFormat::NvidiaSmi, MATRIX);
+    for text in hosts.values() {
+        assert_eq!(read(InventoryFormat::NvidiaSmi, text), host);
+    }
+    // A matrix with a legend is no stream.
+    assert_eq!(hosts_of_stream(MATRIX.as_bytes()), Ok(None));
+    let cut = stream.replace("node02: NIC1\t", "NIC1\t");
+    let error = hosts_of_stream(cut.as_bytes()).expect_err("a line without a name");
+    assert_eq!((error.line, error.reason), (9, ImportReason::NoHostName));
 }
 
 #[test]

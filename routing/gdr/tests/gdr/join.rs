@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rsm_gdr::fabric::GpuFabric;
+use rsm_gdr::fabric::{AbsentHost, GpuFabric};
 use rsm_gdr::findings::GpuFindingKind;
 use rsm_gdr::generate::{Fleet, FleetFaults, fleet};
 use rsm_gdr::hints::HintReason;
@@ -480,4 +480,49 @@ fn a_real_node_joins_by_guid_and_its_ethernet_ports_stay_outside() {
         "{:#?}",
         analysis.findings
     );
+}
+
+#[test]
+fn host_whose_adapters_are_all_off_stays_with_its_place_and_time() {
+    let fleet = unit();
+    let (name, host) = first(&fleet);
+    let (mut nodes, mut cables) = fleet.netlist.clone().into_parts();
+    let begin = format!("{name} ");
+    let is_gone: Vec<bool> = nodes
+        .iter()
+        .map(|node| node.name().starts_with(&begin))
+        .collect();
+    cables.retain(|cable| !is_gone[cable.a.0] && !is_gone[cable.b.0]);
+    for (node, _) in nodes.iter_mut().zip(&is_gone).filter(|(_, gone)| **gone) {
+        node.description = b"off".to_vec();
+    }
+    let netlist = Netlist::new(nodes, cables).expect("fewer cables");
+    let topology = Arc::new(Topology::from_netlist(&netlist).expect("LIDs suffice"));
+    let mut fabric = GpuFabric::from_netlist(&netlist, topology, None, 4096);
+    let absent = AbsentHost {
+        devices: (0..8).map(|device| format!("mlx5_{device}")).collect(),
+        place: "leaf-1 port 3".to_owned(),
+        until: "2026-11-29 10:00:00 UTC".to_owned(),
+    };
+    fabric.absent.insert(name.clone(), absent);
+    let mut of_type = GpuInventory::new();
+    of_type.insert_machine_type("dgx", &host).expect("room");
+    of_type.set_default(Some("dgx")).expect("it is there");
+    for inventory in [&fleet.inventory, &of_type] {
+        let config = AnalysisConfig::default();
+        let analysis = Analysis::new(inventory, Some(fabric.clone()), config);
+        assert_eq!(analysis.hosts.len(), 32);
+        assert_eq!(
+            kinds(&analysis),
+            [GpuFindingKind::HostAbsent],
+            "{:#?}",
+            analysis.findings
+        );
+        let finding = &analysis.findings[0];
+        let evidence = "none of its ports is in the fabric: the first was at leaf-1 port 3 until 2026-11-29 10:00:00 UTC";
+        assert_eq!(
+            (&finding.host, finding.evidence.as_str()),
+            (&name, evidence)
+        );
+    }
 }

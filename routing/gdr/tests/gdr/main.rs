@@ -1,6 +1,8 @@
 //! Hints for whole fleets: generated ones, and samples of real machines.
 
 mod bounds;
+mod by_name;
+mod cases;
 mod faults;
 mod fleet;
 mod host_order;

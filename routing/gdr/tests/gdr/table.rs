@@ -108,7 +108,7 @@ fn table(faults: &[Fault], seeds: [Range<u64>; 3], show: impl Fn(&str)) -> Vec<S
             }
         }
         for &fault in faults {
-            if size == 1 && !fault.shows_alone() {
+            if !fault.shows_among(size) {
                 continue;
             }
             let (cell, texts) = cell(fault, &netlist, size, seeds.clone());

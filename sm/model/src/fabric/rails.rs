@@ -42,6 +42,28 @@ impl Fabric {
             .map(|destination| rail(&destination.guid))
             .collect()
     }
+
+    /// The number of each destination's host, by its index: adapters whose descriptions begin with
+    /// the same host are of one host. None for a node whose description names no device.
+    pub fn hosts(&self, topology: &Topology) -> Vec<Option<u32>> {
+        let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut hosts: HashMap<Guid, u32> = HashMap::new();
+        for (at, port) in self.end_ports() {
+            let node = self.node(at.node);
+            if device(node).is_none() {
+                continue;
+            }
+            let text = node.reported().trim_end();
+            let name = text.rsplit_once(' ').map_or(text, |(name, _)| name);
+            // Fewer hosts than LIDs.
+            let next = numbers.len() as u32;
+            hosts.insert(port.guid, *numbers.entry(name).or_insert(next));
+        }
+        let destinations = topology.destinations().iter();
+        destinations
+            .map(|destination| hosts.get(&destination.guid).copied())
+            .collect()
+    }
 }
 
 /// Name and number of the device at the end of a description such as `host-001 mlx5_3`; `None` if

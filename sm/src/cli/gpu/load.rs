@@ -7,15 +7,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use rsm_gdr::hosts::GpuInventory;
-use rsm_gdr::import::{InventoryFormat, MAX_BYTES, host_of_file, import};
+use rsm_gdr::import::{
+    InventoryFormat, MAX_BYTES, MAX_STREAM_BYTES, host_of_file, hosts_of_stream, import,
+};
 use rsm_gdr::inventory::HostInventory;
 
 /// Name, without extension, of the file for all hosts that have no file of their own.
 const DEFAULT: &str = "default";
 
-/// Reads the inventories at `path`. A folder holds one or more files for each host, named after the
-/// host; `default.*` describes the machine that all other hosts are like. A single file describes
-/// all hosts.
+/// The inventories at `path`: a folder with one or more files for each host, named after it,
+/// `default.*` being the machine that other hosts are like; the output of a parallel shell, each line
+/// behind its host's name; or one file, which all hosts are like.
 ///
 /// Detects the format of a file from its content. Where two files of a host disagree, the first in
 /// the order of names holds, and a warning says so.
@@ -25,6 +27,15 @@ const DEFAULT: &str = "default";
 pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<GpuInventory> {
     let mut inventory = GpuInventory::new();
     if !path.is_dir() {
+        if let Some(hosts) = stream(path)? {
+            for (name, text) in hosts {
+                let shown = || format!("{}, host {name}", path.display());
+                let bytes = text.as_bytes();
+                let told = import(InventoryFormat::detect(bytes), bytes).with_context(shown)?;
+                inventory.insert(&name, told, now).with_context(shown)?;
+            }
+            return Ok(inventory);
+        }
         inventory.insert_machine_type(DEFAULT, &host(path)?)?;
         inventory.set_default(Some(DEFAULT))?;
         return Ok(inventory);
@@ -42,8 +53,21 @@ pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<GpuInve
     Ok(inventory)
 }
 
-/// Host name → files of the host in a folder, in the order of their names. The host name is the
-/// file name without its extension.
+/// The text of each host in the output of a parallel shell; `None` for a file of one host.
+fn stream(path: &Path) -> anyhow::Result<Option<BTreeMap<String, String>>> {
+    let shown = path.display();
+    let size = fs::metadata(path).with_context(|| format!("cannot read {shown}"))?;
+    ensure!(
+        size.len() <= MAX_STREAM_BYTES as u64,
+        "{shown} has {} bytes: expected at most {MAX_STREAM_BYTES}",
+        size.len()
+    );
+    let bytes = fs::read(path).with_context(|| format!("cannot read {shown}"))?;
+    hosts_of_stream(&bytes).with_context(|| shown.to_string())
+}
+
+/// The files of each host in a folder, by the name without its ending, each host's in the order of
+/// their names.
 fn hosts(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
     let shown = folder.display();
     let mut hosts: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();

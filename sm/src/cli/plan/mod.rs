@@ -24,6 +24,7 @@ use rsm_config::{
 use rsm_ids::{Guid, PortNum};
 use rsm_model::fabric::Fabric;
 use rsm_plan::lids::{self, Claims, LidPlan};
+use rsm_plan::measured;
 use rsm_plan::order::{HostOrder, HostOrderSources};
 use rsm_plan::policy::Policy;
 use rsm_plan::{self};
@@ -252,11 +253,7 @@ fn prepare(
     let positions = before.map(|before| before.bench.order.positions.clone());
     let order = HostOrder::new(&fabric, &topology, sources, &positions.unwrap_or_default());
     let model = watch.lap();
-    let settings = Settings {
-        seed: args.seed,
-        rails: fabric.rails(&topology),
-        ranks: None,
-    };
+    let settings = measured::settings(&fabric, &topology, &order, args.seed, None);
     Ok(Bench {
         fabric,
         lids,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rsm_api::limits::MAX_STATUS_NAMES;
 use rsm_api::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
+use rsm_gdr::fabric::{AbsentHost, host_and_device};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::HostInventory;
 use rsm_gdr::{Analysis, AnalysisConfig};
@@ -21,7 +22,7 @@ use rsm_ids::Guid;
 use rsm_plan::gpu;
 use rsm_plan::order::roles;
 use rsm_state::Snapshot;
-use rsm_view::publish::View;
+use rsm_view::publish::{GoneNode, View};
 use tokio::sync::watch;
 
 pub(super) use self::publisher::{Tell, publish};
@@ -259,6 +260,23 @@ fn adaptive_levels(snapshot: &Snapshot) -> u16 {
     in_force.map_or(0, |adaptive| adaptive.sls)
 }
 
+/// The hosts that missing nodes describe, each with the place of its first node.
+fn absent(gone: Vec<GoneNode>) -> BTreeMap<String, AbsentHost> {
+    let mut hosts: BTreeMap<String, AbsentHost> = BTreeMap::new();
+    for node in gone {
+        let Some((host, device)) = host_and_device(&node.description) else {
+            continue;
+        };
+        let of_host = hosts.entry(host.to_owned()).or_insert_with(|| AbsentHost {
+            devices: BTreeSet::new(),
+            place: node.place.clone(),
+            until: node.until.clone(),
+        });
+        of_host.devices.insert(device.to_owned());
+    }
+    hosts
+}
+
 impl Gpus for GpuHosts {
     fn analysis(&self) -> Arc<Analysis> {
         let mut joined = self.joined.lock();
@@ -279,6 +297,7 @@ impl Gpus for GpuHosts {
             let mut fabric =
                 gpu::fabric(&snapshot.fabric, &plan.topology, Some(tables), generation);
             fabric.positions = plan.order.positions.clone();
+            fabric.absent = absent(self.view.gone_nodes(&snapshot));
             fabric
         });
         let config = AnalysisConfig {

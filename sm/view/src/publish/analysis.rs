@@ -10,9 +10,10 @@ use rsm_model::fabric::Fabric;
 use rsm_model::text::count;
 use rsm_plan::Plan;
 use rsm_plan::avoid::{Avoid, Drained, Part, Reason};
+use rsm_plan::measured;
 use rsm_plan::whatif::{self, what_if_all};
 use rsm_routing::engine::EngineKind;
-use rsm_routing::quality::{self, Contention, LinkUse, Settings};
+use rsm_routing::quality::{self, Contention, LinkUse};
 use tokio::sync::{Mutex, Semaphore};
 
 use super::api_view::{api_key, core_key};
@@ -275,11 +276,8 @@ fn drain_refused(published: &Published, plan: &Plan, parts: &[Part]) -> Option<S
 }
 
 fn measure(plan: &Plan, seed: u64) -> quality::Quality {
-    let settings = Settings {
-        seed,
-        rails: plan.fabric.rails(&plan.topology),
-        ranks: plan.routing.ranks.clone(),
-    };
+    let ranks = plan.routing.ranks.clone();
+    let settings = measured::settings(&plan.fabric, &plan.topology, &plan.order, seed, ranks);
     quality::measure(&plan.topology, &plan.routing.tables, &settings)
 }
 

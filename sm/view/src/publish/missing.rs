@@ -11,7 +11,18 @@ use rsm_state::Snapshot;
 
 use super::api_view::{api_key, shown_state};
 
-/// Missing node, as lookups find it by name.
+/// A missing node, in words.
+#[derive(Clone, Debug)]
+pub struct GoneNode {
+    /// The description that it had.
+    pub description: String,
+    /// The former place: the other end of the first cable.
+    pub place: String,
+    /// The time when the node was there last, in words that follow `until`.
+    pub until: String,
+}
+
+/// A missing node, as names lead to it.
 pub(super) struct Gone {
     pub(super) guid: Guid,
     pub(super) description: String,
@@ -22,7 +33,15 @@ pub(super) struct Gone {
 }
 
 impl Gone {
-    /// Error that answers a lookup of the node, or of one of its ports.
+    pub(super) fn in_words(self) -> GoneNode {
+        GoneNode {
+            description: self.description,
+            place: self.place,
+            until: self.until,
+        }
+    }
+
+    /// The answer to a lookup of the node, or of one of its ports.
     pub(super) fn error(&self, selector: &Selector, port: Option<PortNum>) -> LookupError {
         LookupError::Gone {
             selector: selector.to_string(),

@@ -45,6 +45,7 @@ pub use self::analysis::RouteAnalyst;
 pub use self::control::{Controller, MAX_WAITING};
 pub use self::counters::{CountersSource, PublishedCounters};
 pub use self::events::MAX_CHANGES;
+pub use self::missing::GoneNode;
 pub use self::names::Names;
 pub use self::sa::{PublishedSa, SaStateSource};
 pub use self::view::{SharedStoreSource, UnixClock, View};

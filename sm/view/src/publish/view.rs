@@ -11,6 +11,7 @@ use rsm_state::{self, PassProgress, Role, Snapshot};
 use super::events::{self, SnapshotUpdates};
 use super::findings::FindingBook;
 use super::log::ConvergenceLog;
+use super::missing::{self, Gone, GoneNode};
 use super::published::Published;
 use super::{activity, lines};
 use crate::history::{Recorder, Scene};
@@ -156,7 +157,13 @@ impl View {
         (published.generation, published.snapshot.clone())
     }
 
-    /// Current time, in milliseconds since the Unix epoch.
+    /// The missing nodes of a snapshot.
+    pub fn gone_nodes(&self, snapshot: &Snapshot) -> Vec<GoneNode> {
+        let gone = missing::gone(snapshot, &|at| self.clock.unix_ms(at));
+        gone.into_iter().map(Gone::in_words).collect()
+    }
+
+    /// Now, in milliseconds since the Unix epoch.
     pub fn unix_ms(&self) -> u64 {
         self.clock.unix_ms(self.clock.now())
     }

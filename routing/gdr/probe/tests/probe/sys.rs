@@ -158,3 +158,37 @@ fn processing_accelerator_of_amd_is_a_gpu_and_another_vendors_is_none() {
         .collect();
     assert_eq!(addresses, [Some("0000:11:00.0".to_owned())]);
 }
+
+#[test]
+fn adapters_that_cannot_be_listed_are_an_error_and_no_host_without_adapters() {
+    let host = FakeHost::new();
+    let class = host.sys().join("class/infiniband");
+    fs::rename(&class, host.sys().join("class/before")).expect("a folder");
+    // Root may read every folder, but no file as one.
+    fs::write(&class, b"").expect("there is room");
+    let error = read(&host.settings()).expect_err("no list of adapters");
+    let text = error.to_string();
+    let path = class.display().to_string();
+    assert!(matches!(error, ProbeError::Unreadable { .. }), "{text}");
+    assert!(
+        text.starts_with(&format!("{path} cannot be read (")),
+        "{text}"
+    );
+}
+
+#[test]
+fn proprietary_driver_without_peer_memory_has_no_gpudirect_rdma() {
+    let gdr = |files: &[(&str, &str)]| -> Vec<Option<bool>> {
+        let host = FakeHost::new();
+        files.iter().for_each(|(path, text)| host.put(path, text));
+        let inventory = read(&host.settings()).expect("a host").inventory;
+        inventory.gpus.iter().map(|gpu| gpu.gdr).collect()
+    };
+    let proprietary = ("module/nvidia/taint", "POE\n");
+    let peer_memory = ("module/nvidia_peermem/refcnt", "1\n");
+    assert_eq!(gdr(&[proprietary]), [Some(false), Some(false)]);
+    assert_eq!(gdr(&[proprietary, peer_memory]), [None, None]);
+    // The open modules have dma-buf.
+    assert_eq!(gdr(&[("module/nvidia/taint", "OE\n")]), [None, None]);
+    assert_eq!(gdr(&[]), [None, None]);
+}

@@ -18,7 +18,14 @@ struct Storage {
 
 impl Search<'_> {
     /// Reports the cables: pairs that are in each other's place first, then the others.
-    pub(super) fn cables(&self, mut misplaced: Vec<Astray>, findings: &mut Vec<GpuFinding>) {
+    ///
+    /// Storage ports of `doubtful` hosts, which get a question, are none of them.
+    pub(super) fn cables(
+        &self,
+        mut misplaced: Vec<Astray>,
+        doubtful: &BTreeSet<usize>,
+        findings: &mut Vec<GpuFinding>,
+    ) {
         misplaced.sort_by_key(|port| (port.host, port.port));
         let mut waiting: BTreeMap<(SwitchIdx, SwitchIdx), Vec<Astray>> = BTreeMap::new();
         for port in misplaced {
@@ -36,7 +43,8 @@ impl Search<'_> {
         }
         let mut single: Vec<Astray> = waiting.into_values().flatten().collect();
         let of_rails = self.leaves_of_rails();
-        for storage in self.storage_on_rails(&of_rails) {
+        let storage = self.storage_on_rails(&of_rails).into_iter();
+        for storage in storage.filter(|storage| !doubtful.contains(&storage.host)) {
             // A compute port that belongs to this leaf, and ends where no rail does.
             let partner = single
                 .iter()
@@ -65,7 +73,7 @@ impl Search<'_> {
         }
     }
 
-    fn leaves_of_rails(&self) -> BTreeSet<SwitchIdx> {
+    pub(super) fn leaves_of_rails(&self) -> BTreeSet<SwitchIdx> {
         let units = self.analysis.rails.units.iter();
         let rails = units.flat_map(|unit| unit.rails.iter().flatten());
         rails.map(|rail| rail.leaf).collect()

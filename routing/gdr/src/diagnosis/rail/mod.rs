@@ -3,9 +3,11 @@
 //! A cable in a wrong place and GPUs or adapters numbered in another order look alike from the
 //! numbers; PCI addresses, which no numbering changes, tell the two apart. A port whose address most
 //! hosts of its machine type use has a slot by that address: when it reaches another leaf than
-//! theirs, its cable is in a wrong place. Ports at other addresses are never blamed.
+//! theirs, its cable is in a wrong place. Ports at other addresses are never blamed. Without
+//! addresses a host's cables are blamed only where no other order of names explains its leaves.
 
 mod cables;
+mod halves;
 mod order;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,8 +23,10 @@ use crate::findings::{GpuFinding, GpuFindingKind, PortName};
 use crate::hints::wanted;
 use crate::host::Host;
 use crate::hosts::HostOrigin;
+use crate::join::{Joined, NotJoined};
 use crate::peers::{self, Peers};
 use crate::rails::Rail;
+use crate::roles::TrafficRole;
 use rsm_routing::topology::SwitchIdx;
 
 /// A compute port that does not reach the leaf of its rail.
@@ -44,11 +48,12 @@ struct Search<'a> {
     explained: &'a [Explained],
 }
 
+/// The findings. Devices of hosts that get a question instead of errors are added to `explained`.
 pub(super) fn find(
     analysis: &Analysis,
     peers: &Peers,
     faults: &[JoinFaults],
-    explained: &[Explained],
+    explained: &mut [Explained],
 ) -> Vec<GpuFinding> {
     let Some(fabric) = &analysis.fabric else {
         return Vec::new();
@@ -61,42 +66,106 @@ pub(super) fn find(
         explained,
     };
     let mut findings = Vec::new();
-    let (undecided, misplaced) = search.misplaced();
+    let (questions, mut misplaced) = search.misplaced();
+    let astray = questions.iter().flat_map(|question| &question.astray);
     let reported: BTreeSet<(usize, usize)> = misplaced
         .iter()
+        .chain(astray)
         .map(|port| (port.host, port.port))
         .collect();
-    let mut with_wrong_cables: BTreeSet<usize> = misplaced.iter().map(|port| port.host).collect();
-    for (host, astray) in &undecided {
-        findings.push(search.undecided(*host, astray));
-        with_wrong_cables.insert(*host);
-    }
-    search.cables(misplaced, &mut findings);
+    let doubtful: BTreeSet<usize> = questions.iter().map(|question| question.host).collect();
+    let with_wrong_cables: BTreeSet<usize> = misplaced
+        .iter()
+        .map(|port| port.host)
+        .chain(doubtful.iter().copied())
+        .collect();
+    findings.extend(questions.iter().map(|question| search.question(question)));
+    search.racks(&mut misplaced, &mut findings);
+    search.cables(misplaced, &doubtful, &mut findings);
+    search.halves(&mut findings);
+    search.orders_of_units(&mut findings);
     search.gpu_order(&mut findings);
     search.device_order(&with_wrong_cables, &mut findings);
     search.shared_leaves(&reported, &mut findings);
+    for question in &questions {
+        let gpus = 0..analysis.hosts[question.host].inventory.gpus.len();
+        explained[question.host].ports.extend(&question.missing);
+        explained[question.host].gpus.extend(gpus);
+    }
     findings
 }
 
-/// Hosts whose ports exchange leaves among themselves, with these ports; and ports whose cables are
-/// in a wrong place.
-type Misplaced = (Vec<(usize, Vec<Astray>)>, Vec<Astray>);
+/// A host whose ports may be at other leaves for their cables, or for their names.
+struct Question {
+    host: usize,
+    /// Ports at other leaves than those of their names.
+    astray: Vec<Astray>,
+    /// Ports that the fabric does not have under their names.
+    missing: Vec<usize>,
+}
 
 impl Search<'_> {
-    fn misplaced(&self) -> Misplaced {
+    /// The hosts to ask about, and ports whose cables are in a wrong place.
+    fn misplaced(&self) -> (Vec<Question>, Vec<Astray>) {
         let of_host = |place: usize| (place, self.astray(place));
         let hosts = 0..self.analysis.hosts.len();
         let of_hosts: Vec<(usize, Vec<Astray>)> = hosts.into_par_iter().map(of_host).collect();
-        let (mut undecided, mut misplaced) = (Vec::new(), Vec::new());
-        for (place, astray) in of_hosts {
-            let by_address = self.is_own(place) && self.peers.of_host[place].is_some();
-            match () {
-                () if astray.is_empty() => {}
-                () if !by_address && within_rails(&astray) => undecided.push((place, astray)),
-                () => misplaced.extend(astray),
+        let of_rails = self.leaves_of_rails();
+        let (mut questions, mut misplaced) = (Vec::new(), Vec::new());
+        for (host, astray) in of_hosts {
+            let by_address = self.is_own(host) && self.peers.of_host[host].is_some();
+            if by_address || astray.is_empty() {
+                misplaced.extend(astray);
+                continue;
+            }
+            let missing = self.missing(host);
+            match self.may_be_names(host, &astray, &missing, &of_rails) {
+                true => questions.push(Question {
+                    host,
+                    astray,
+                    missing,
+                }),
+                false => misplaced.extend(astray),
             }
         }
-        (undecided, misplaced)
+        (questions, misplaced)
+    }
+
+    /// The ports of a host that the fabric lacks under their names, and that its peers have.
+    fn missing(&self, host: usize) -> Vec<usize> {
+        let host = &self.analysis.hosts[host];
+        let is_missing = |port: &usize| {
+            let absent = Joined::Not(NotJoined::NotInFabric);
+            host.roles[*port].0 != TrafficRole::Outside && host.joined[*port] == absent
+        };
+        (0..host.joined.len()).filter(is_missing).collect()
+    }
+
+    /// Whether other names of devices explain where a host's ports end: an adapter that is gone
+    /// shifts the names behind it, the host reaches every leaf that it should, or more ports are
+    /// at other leaves than cables explain.
+    fn may_be_names(
+        &self,
+        host: usize,
+        astray: &[Astray],
+        missing: &[usize],
+        of_rails: &BTreeSet<SwitchIdx>,
+    ) -> bool {
+        let of_host = &self.analysis.hosts[host];
+        let others = (0..of_host.roles.len()).filter(|&port| of_host.slot(port).is_none());
+        let others = others.filter_map(|port| self.leaf(of_host, port));
+        let mut unreached: Vec<SwitchIdx> = astray.iter().map(|port| port.expected).collect();
+        let mut surplus = 0;
+        for port in astray {
+            match unreached.iter().position(|leaf| *leaf == port.actual) {
+                Some(at) => drop(unreached.swap_remove(at)),
+                None => surplus += 1,
+            }
+        }
+        for leaf in others.filter(|leaf| of_rails.contains(leaf)) {
+            unreached.retain(|unreached| *unreached != leaf);
+        }
+        !missing.is_empty() || unreached.is_empty() || astray.len() > surplus
     }
 
     /// Whether the host's inventory is its own: only that tells its cables from its numbering.
@@ -224,9 +293,24 @@ impl Search<'_> {
         }
     }
 
-    fn undecided(&self, host: usize, astray: &[Astray]) -> GpuFinding {
-        let evidence = format!("{} ports are on each other's rails", astray.len());
-        self.finding(GpuFindingKind::RailOrderUnknown, host, astray, evidence)
+    fn question(&self, question: &Question) -> GpuFinding {
+        let names = question.missing.iter();
+        let names: Vec<String> = names
+            .map(|&port| self.name(question.host, port).device)
+            .collect();
+        let missing = match names.is_empty() {
+            true => String::new(),
+            false => format!(" and the fabric has no {}", names.join(", ")),
+        };
+        let (ports, cables) = match question.astray.len() {
+            1 => ("1 port is".to_owned(), "a cable is".to_owned()),
+            many => (format!("{many} ports are"), format!("{many} cables are")),
+        };
+        let evidence = format!(
+            "{ports} not at the leaves of their names{missing}: names have shifted, or {cables} in wrong places"
+        );
+        let kind = GpuFindingKind::RailOrderUnknown;
+        self.finding(kind, question.host, &question.astray, evidence)
     }
 
     /// Ports of one host at one leaf where the host's others have leaves of their own.

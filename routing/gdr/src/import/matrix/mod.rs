@@ -33,6 +33,12 @@ struct Rows {
 pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     let lines::Output { header, rest } = lines::output(text)?;
     let columns = &header.columns;
+    // A label alone is a row that is cut.
+    let is_header = |header: Header| header.columns.len() > 1 || header.tail > 0;
+    let mut lines = rest.iter();
+    if let Some((line, _)) = lines.find(|(_, line)| Header::of(line).is_some_and(is_header)) {
+        return Err(ImportError::new(*line, ImportReason::SecondMatrix));
+    }
     let last = super::line_of(text.as_bytes());
     let rows = rows(&header, &rest, last)?;
     symmetric(columns, &rows)?;
@@ -123,17 +129,33 @@ impl Header {
     }
 }
 
-/// Column names that a driver ran together: `GPU6GPU7mlx5_0`.
+/// The begins of names that a number ends, so that another name may follow without a space.
+const NUMBERED: [&str; 8] = [
+    "GPU",
+    "NIC",
+    "mlx5_bond_",
+    "mlx5_ib",
+    "mlx5_",
+    "mlx4_",
+    "hfi1_",
+    "bnxt_re",
+];
+
+/// Column names that a driver or a paste ran together: `GPU6GPU7mlx5_0`, `NIC11NIC12`.
 fn unfused(word: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest = word;
-    while let Some(number) = rest.strip_prefix("GPU") {
+    while let Some(begin) = NUMBERED.into_iter().find(|begin| rest.starts_with(begin)) {
+        let number = &rest[begin.len()..];
         let digits = number.bytes().take_while(u8::is_ascii_digit).count();
-        if digits == 0 {
+        let is_name = |text: &str| NUMBERED.into_iter().any(|begin| text.starts_with(begin));
+        let after = &number[digits..];
+        // `mlx5_0:2` or `mlx5_0_dma` is one name.
+        let ends_here = after.is_empty() || is_name(after) || *begin == *"GPU";
+        if digits == 0 || !ends_here {
             break;
         }
-        let (name, after) = rest.split_at("GPU".len() + digits);
-        names.push(name.to_owned());
+        names.push(rest[..begin.len() + digits].to_owned());
         rest = after;
     }
     if !rest.is_empty() || names.is_empty() {
@@ -181,10 +203,13 @@ fn row<'a>(
         }
         tail.push(rest);
     }
-    if cells.len() > columns.len() {
+    // A cell after the last column: the header has run names together, or lacks one.
+    let beyond = tail.iter().take_while(|word| cell::is_cells(word)).count();
+    let found = cells.len() + beyond;
+    if found > columns.len() {
         return Err(ImportReason::Cells {
             row: label.to_owned(),
-            found: cells.len(),
+            found,
             expected: columns.len(),
         });
     }

@@ -512,6 +512,29 @@ fn the_level_is_as_low_as_the_gpus_of_a_host_allow() {
     assert_eq!(level(without), None);
 }
 
+#[test]
+fn failover_is_on_where_a_gpu_has_two_ports_of_one_adapter_and_nccl_knows_it() {
+    let mut host = far_port(Tier::Pix, true);
+    let single = host.clone();
+    let second = |port: &HcaPort| HcaPort {
+        port: 2,
+        ..port.clone()
+    };
+    host.hca_ports = (host.hca_ports.iter())
+        .flat_map(|port| [port.clone(), second(port)])
+        .collect();
+    host.tiers = single.tiers.iter().flat_map(|&tier| [tier, tier]).collect();
+    let failover = |host: &HostInventory, version| {
+        let file = nccl_environment(&alone(host.clone()), "host", version).expect("names");
+        setting(&file, "NCCL_IB_RESILIENCY_PORT_FAILOVER").map(str::to_owned)
+    };
+    let on = Some("1".to_owned());
+    assert_eq!(failover(&host, NcclVersion::RAILS), on);
+    assert_eq!(failover(&host, NcclVersion(2, 29, 7)), on);
+    assert_eq!(failover(&host, NcclVersion(2, 29, 6)), None);
+    assert_eq!(failover(&single, NcclVersion::RAILS), None);
+}
+
 /// Whether findings or warnings of a job have the operator allow GPUDirect RDMA.
 fn told_to_allow(analysis: &Analysis) -> bool {
     let kind = GpuFindingKind::GpuWithoutLocalHca;

@@ -1,4 +1,5 @@
 use std::io::Write as _;
+use std::path::Path;
 
 use rsm_gdr::render::{JobFile, LaunchedRank};
 use rsm_proto::v1;
@@ -33,7 +34,7 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
             file_format,
             path,
             ..
-        } => import::folder(&path, file_format.map(i32::from), session).await,
+        } => import::many(&path, file_format.map(i32::from), session).await,
         GpuCommand::Status => status(session).await,
         GpuCommand::Forget { host, machine_type } => forget(host, machine_type, session).await,
         GpuCommand::Hosts => hosts(session).await,
@@ -57,6 +58,8 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
         GpuCommand::Export {
             file,
             host,
+            all: _,
+            dir,
             nccl,
             prefix,
             sl,
@@ -69,9 +72,53 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
                 sl: sl.map(u32::from),
                 ..Default::default()
             };
-            export(request, session).await
+            match dir {
+                Some(dir) => export_all(request, &dir, session).await,
+                None => export(request, session).await,
+            }
         }
     }
+}
+
+/// Writes the file of each GPU host into a folder, named after the host. A host without one is
+/// named, and does not stop the others.
+async fn export_all(
+    request: v1::ExportGpuFileRequest,
+    dir: &Path,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let refused =
+        |path: &Path, error: std::io::Error| Failure::File(format!("{}: {error}", path.display()));
+    std::fs::create_dir_all(dir).map_err(|error| refused(dir, error))?;
+    let list = v1::ListGpuHostsRequest::default();
+    let hosts = all_pages(list, async |request| {
+        session.gpu().list_gpu_hosts(request).await
+    })
+    .await?;
+    let (mut written, mut without) = (0, Vec::new());
+    for host in hosts.into_iter().filter(|host| !host.source.is_empty()) {
+        let mut request = request.clone();
+        request.host.clone_from(&host.name);
+        match read_file(request, session).await {
+            // The name comes from the server: no path out of the folder.
+            Ok(_) if host.name.contains('/') => {
+                without.push(format!("{}: no name of a file", host.name))
+            }
+            Ok(file) => {
+                let path = dir.join(&host.name);
+                std::fs::write(&path, &file.content).map_err(|error| refused(&path, error))?;
+                written += 1;
+            }
+            Err(Failure::Refused(reason)) => without.push(format!("{}: {reason}", host.name)),
+            Err(other) => return Err(other),
+        }
+    }
+    if !without.is_empty() {
+        let text = format!("{written} files written, none for\n{}", without.join("\n"));
+        return Err(Failure::Refused(text));
+    }
+    let line = format!("{} in {}", count(written, "file", "files"), dir.display());
+    session.output.line(&line)
 }
 
 /// Imports the inventory of one host, and prints its size.

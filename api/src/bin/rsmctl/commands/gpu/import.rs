@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use rsm_gdr::import::{InventoryFormat, MAX_BYTES, host_of_file, import, to_json};
+use rsm_gdr::import::{
+    InventoryFormat, MAX_BYTES, MAX_STREAM_BYTES, host_of_file, hosts_of_stream, import, to_json,
+};
 use rsm_gdr::inventory::HostInventory;
 use rsm_proto::v1;
 use tokio_stream::iter;
@@ -56,21 +58,24 @@ fn number(format: InventoryFormat) -> i32 {
     .into()
 }
 
-/// Imports all hosts of a folder in one call: all of them, or none on an error.
-pub(super) async fn folder(
-    folder: &Path,
+/// A file of a host: its name for messages, and its content.
+type Source = (String, Vec<u8>);
+
+/// Imports all hosts of a folder, or of the output of a parallel shell, in one call: all, or with
+/// an error none.
+pub(super) async fn many(
+    path: &Path,
     format: Option<i32>,
     session: &mut Session,
 ) -> Result<(), Failure> {
-    if !folder.is_dir() {
-        let text =
-            "a file needs --host, the name of its host; or name a folder with a file for each host";
-        return Err(bad(folder, text));
-    }
+    let hosts = match path.is_dir() {
+        true => of_folder(path)?,
+        false => of_stream(path)?,
+    };
     let mut requests = Vec::new();
     let mut machine_type = None;
-    for (host, files) in hosts(folder)? {
-        let inventory = merged(&files, format)?;
+    for (host, sources) in hosts {
+        let inventory = merged(&sources, format)?;
         match host.as_str() {
             DEFAULT => machine_type = Some(inventory),
             _ => requests.push(v1::ImportGpuHostsRequest {
@@ -113,54 +118,77 @@ pub(super) fn note_unknown(members: &[String]) {
     }
 }
 
-/// The files of each host, keyed by name without extension, and sorted by name.
-fn hosts(folder: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>, Failure> {
-    let mut hosts: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+/// The files of each host, by the name without its ending, each host's in the order of their names.
+fn of_folder(folder: &Path) -> Result<BTreeMap<String, Vec<Source>>, Failure> {
+    let mut files: Vec<PathBuf> = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|error| bad(folder, error))? {
         let file = entry.map_err(|error| bad(folder, error))?.path();
-        if !file.is_file() {
-            continue;
+        if file.is_file() {
+            files.push(file);
         }
+    }
+    if files.is_empty() {
+        return Err(bad(folder, "no files: expected one for each host"));
+    }
+    files.sort();
+    let mut hosts: BTreeMap<String, Vec<Source>> = BTreeMap::new();
+    for file in files {
         let Some(name) = file.file_name().and_then(|name| name.to_str()) else {
             return Err(bad(&file, "it is not named after a host"));
         };
         let host = host_of_file(name).to_owned();
-        hosts.entry(host).or_default().push(file);
+        let source = (file.display().to_string(), content(&file)?);
+        hosts.entry(host).or_default().push(source);
     }
-    if hosts.is_empty() {
-        return Err(bad(folder, "no files: expected one for each host"));
-    }
-    hosts.values_mut().for_each(|files| files.sort());
     Ok(hosts)
 }
 
-/// Merges a host's files into one inventory; where they disagree, the first by name wins, and a
-/// warning says so.
-fn merged(files: &[PathBuf], format: Option<i32>) -> Result<HostInventory, Failure> {
+/// The text of each host in the output of a parallel shell.
+fn of_stream(file: &Path) -> Result<BTreeMap<String, Vec<Source>>, Failure> {
+    let size = std::fs::metadata(file)
+        .map_err(|error| bad(file, error))?
+        .len();
+    if size > MAX_STREAM_BYTES as u64 {
+        let text = format!("{size} bytes, at most {MAX_STREAM_BYTES} are read");
+        return Err(bad(file, text));
+    }
+    let bytes = std::fs::read(file).map_err(|error| bad(file, error))?;
+    let hosts = hosts_of_stream(&bytes).map_err(|error| bad(file, error))?;
+    let Some(hosts) = hosts else {
+        let text = "a file of one host needs --host, its name; or name a folder with a file for each host, or the output \
+                    of a parallel shell (`pdsh -w HOSTS nvidia-smi topo -m`)";
+        return Err(bad(file, text));
+    };
+    let source = |(host, text): (String, String)| {
+        let name = format!("{}, host {host}", file.display());
+        (host, vec![(name, text.into_bytes())])
+    };
+    Ok(hosts.into_iter().map(source).collect())
+}
+
+/// One host from its files; where they disagree the first by name holds, and a warning says so.
+fn merged(sources: &[Source], format: Option<i32>) -> Result<HostInventory, Failure> {
+    let refused =
+        |name: &str, error: &dyn std::fmt::Display| Failure::Refused(format!("{name}: {error}"));
     let mut host: Option<HostInventory> = None;
-    for file in files {
-        let content = content(file)?;
+    for (name, content) in sources {
         let known = InventoryFormat::ALL.into_iter();
         let named = known.into_iter().find(|&one| Some(number(one)) == format);
-        let format = named.unwrap_or_else(|| InventoryFormat::detect(&content));
-        let read = import(format, &content).map_err(|error| bad(file, error))?;
+        let format = named.unwrap_or_else(|| InventoryFormat::detect(content));
+        let read = import(format, content).map_err(|error| refused(name, &error))?;
         let Some(host) = &mut host else {
             host = Some(read);
             continue;
         };
         for conflict in host.merge(&read) {
             let text = format!(
-                "rsmctl: {}: {} of {} is {}: {} holds",
-                file.display(),
-                conflict.what,
-                conflict.device,
-                conflict.other,
-                conflict.kept
+                "rsmctl: {name}: {} of {} is {}: {} holds",
+                conflict.what, conflict.device, conflict.other, conflict.kept
             );
             // The inventory is correct even if standard error is closed.
             let _ = writeln!(io::stderr(), "{}", printable(&text));
         }
-        host.check().map_err(|error| bad(file, error))?;
+        host.check().map_err(|error| refused(name, &error))?;
     }
     host.ok_or_else(|| Failure::Refused("a host without a file".to_owned()))
 }

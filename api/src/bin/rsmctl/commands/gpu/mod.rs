@@ -19,10 +19,10 @@ use crate::session::Session;
 pub(crate) enum GpuCommand {
     /// Prints this host's GPUs and adapters from /sys, for `import --file-format sysfs`
     Probe(probe::ProbeArguments),
-    /// Imports the inventory of a host, or a folder with those of many, into the server
+    /// Imports the inventory of a host, or those of many, into the server
     Import {
         /// The name of the host, or with --machine-type of the machine type; without it, each file
-        /// of the folder is named after its host
+        /// of the folder is named after its host, or each line of the file begins with its host's
         #[arg(long)]
         host: Option<String>,
         /// The format of the file; without it, its content gives the format
@@ -31,7 +31,7 @@ pub(crate) enum GpuCommand {
         /// Import a machine type, for hosts without an inventory of their own
         #[arg(long, requires = "host")]
         machine_type: bool,
-        /// The file, or the folder
+        /// The file, the folder, or the output of a parallel shell such as pdsh
         path: PathBuf,
     },
     /// How many hosts have inventories, and how old these are
@@ -87,6 +87,12 @@ pub(crate) enum GpuCommand {
         /// The host, for formats of a single host
         #[arg(long, default_value = "", hide_default_value = true)]
         host: String,
+        /// The files of all hosts, for formats of a single host; needs --dir
+        #[arg(long, requires = "dir", conflicts_with = "host")]
+        all: bool,
+        /// The folder for the files of all hosts, each named after its host
+        #[arg(long, requires = "all", value_name = "FOLDER")]
+        dir: Option<PathBuf>,
         /// NCCL's version: only files for 2.30.7 and later have rails and planes
         #[arg(long, default_value = "2.30.7", value_name = "VERSION")]
         nccl: String,

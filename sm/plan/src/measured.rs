@@ -1,0 +1,38 @@
+//! The input of measurements of routes: rails and hosts, in one order with and without inventories.
+
+use rsm_ids::Guid;
+use rsm_model::fabric::Fabric;
+use rsm_routing::quality::Settings;
+use rsm_routing::topology::Topology;
+
+use crate::order::HostOrder;
+
+/// The settings of a measurement. Names of devices tell rails and hosts; where they do not, the
+/// order of hosts does, which knows inventories and cables.
+pub fn settings(
+    fabric: &Fabric,
+    topology: &Topology,
+    order: &HostOrder,
+    seed: u64,
+    ranks: Option<Vec<u8>>,
+) -> Settings {
+    let by_name = fabric.rails(topology);
+    let destinations = topology.destinations().iter();
+    let guids = destinations.map(|destination| destination.guid);
+    let (rails, hosts) = match by_name.is_empty() && !order.rails.is_empty() {
+        true => (
+            guids
+                .clone()
+                .map(|guid: Guid| order.rails.get(&guid).copied())
+                .collect(),
+            guids.map(|guid| order.hosts.get(&guid).copied()).collect(),
+        ),
+        false => (by_name, fabric.hosts(topology)),
+    };
+    Settings {
+        seed,
+        rails,
+        hosts,
+        ranks,
+    }
+}
