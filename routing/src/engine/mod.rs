@@ -34,8 +34,8 @@ pub use auto::{Auto, AutoChoice};
 pub use dfsssp::Dfsssp;
 pub use dragonfly::DragonflyPlus;
 pub use fabric_tree::{
-    Categories, Category, Change, FabricTree, Numbers, Prepared, Rebalanced, Replan, misses_parts,
-    rebalance, replan,
+    Categories, Category, Change, FabricTree, Numbers, Prepared, Rebalanced, Replan, Unmoved,
+    misses_parts, rebalance, replan,
 };
 pub use file::File;
 pub use minhop::MinHop;

@@ -46,7 +46,7 @@ use self::known::{KnownFabric, Present};
 use self::live::Live;
 use self::numbering::Numbering;
 pub(super) use self::numbering::by_subtree;
-pub use self::rebalance::{Rebalanced, misses_parts, rebalance};
+pub use self::rebalance::{Rebalanced, Unmoved, misses_parts, rebalance};
 use self::replan::State;
 pub use self::replan::{Change, Prepared, Replan, replan};
 use self::turns::Turns;
