@@ -83,7 +83,7 @@ impl AutoChoice {
         previous: Option<&Tables>,
     ) -> Result<Routing, EngineError> {
         match self.engine {
-            EngineKind::Nue => nue::in_order(topology, options),
+            EngineKind::Nue => nue::in_order(topology, options, nue::MAX_COLUMNS),
             engine => engine.engine().route(topology, options, previous),
         }
     }

@@ -4,7 +4,7 @@
 //! groups is acyclic over links. A turn is a pair of channels, one into a switch and one out of it.
 
 use super::columns::{Column, NO_GROUP};
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{Destination, SwitchIdx, Topology};
 
 /// No channel.
 pub(super) const NONE: u32 = u32::MAX;
@@ -64,6 +64,15 @@ impl Channels {
         }
         channels.pair();
         channels
+    }
+
+    /// The channels for the hosts among the destinations of each switch: paths that are balanced for
+    /// missing hosts as well stay while these are away.
+    pub(super) fn with_hosts(mut self, ends: &[&[Destination]]) -> Channels {
+        for (ends, hosts) in ends.iter().zip(&mut self.hosts) {
+            *hosts = ends.iter().filter(|end| end.kind.is_host()).count() as u64;
+        }
+        self
     }
 
     /// Lets no load count on channels whose links all are without.

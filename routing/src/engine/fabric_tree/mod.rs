@@ -174,6 +174,12 @@ fn known(topology: &Topology, earlier: Option<&Ranking>) -> (Arc<Topology>, Live
     (known, live)
 }
 
+/// The fabric of a ranking for later plans: with the parts that have gone since an engine first saw
+/// them.
+pub(super) fn known_fabric(topology: &Topology, earlier: Option<&Ranking>) -> Arc<Topology> {
+    known(topology, earlier).0
+}
+
 /// The routing, computed from the topology because of `why`.
 fn route(
     topology: &Topology,

@@ -184,7 +184,11 @@ fn route(
             engine,
             reason,
             coordinates: Some(coordinates.clone()),
-            ..nue::ordered(topology, options.previous_ranking.as_ref())
+            ..nue::ordered(
+                topology,
+                options.previous_ranking.as_ref(),
+                nue::MAX_COLUMNS,
+            )
         }
     })
 }
