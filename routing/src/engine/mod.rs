@@ -252,7 +252,9 @@ pub enum EngineError {
     #[error("file has no tables to take: expected a file like opensm-lfts.dump")]
     NoTables,
     /// The fabric is not of the kind that the engine routes.
-    #[error("{engine} does not fit this fabric: {reason}")]
+    #[error(
+        "{engine} does not fit this fabric: {reason}; auto, fabric-tree, updn and nue route any"
+    )]
     Shape {
         /// The engine.
         engine: &'static str,
@@ -260,7 +262,10 @@ pub enum EngineError {
         reason: String,
     },
     /// The links have fewer virtual lanes than the engine needs.
-    #[error("{engine} needs {needed} virtual lanes on this fabric, and its links have {available}")]
+    #[error(
+        "{engine} needs {needed} virtual lanes on this fabric, and its links have {available}; \
+         auto, fabric-tree, updn and nue need one"
+    )]
     TooFewLanes {
         /// The engine.
         engine: &'static str,

@@ -175,7 +175,8 @@ fn dfsssp_takes_shortest_paths_and_fails_when_lanes_run_out() {
     let error = route(EngineKind::Dfsssp, &topology, &options, None).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "dfsssp needs 2 virtual lanes on this fabric, and its links have 1"
+        "dfsssp needs 2 virtual lanes on this fabric, and its links have 1; auto, fabric-tree, updn \
+         and nue need one"
     );
     // A tree needs one.
     let tree = pgft(&[4, 6], &[1, 4], &[1, 1], 0);
