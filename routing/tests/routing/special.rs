@@ -230,6 +230,29 @@ fn dfsssp_reaches_the_hosts_of_a_switch_by_different_paths() {
 }
 
 #[test]
+fn dfsssp_spreads_the_hosts_of_a_leaf_on_a_tree_that_lacks_links() {
+    for spec in [
+        "fat-tree:k=8,levels=3,faults=links:1%,seed=1",
+        "fat-tree:k=12,levels=3,faults=links:1%,seed=2",
+        "pgft:3;6,6,6;1,6,3;1,1,2,faults=links:2%,seed=3",
+    ] {
+        let topology = generated(spec);
+        let routing = routed(EngineKind::Dfsssp, &topology);
+        assert_sound(&topology, &routing);
+        let fullest = |routing: &Routing| {
+            let links = rsm_routing::quality::link_uses(&topology, &routing.tables);
+            links.iter().map(|link| link.paths).max().unwrap()
+        };
+        let tree = fullest(&routed(EngineKind::FabricTree, &topology));
+        let own = fullest(&routing);
+        assert!(
+            own <= tree * 3 / 2,
+            "{spec}: {own} paths, fabric-tree {tree}"
+        );
+    }
+}
+
+#[test]
 fn dnup_ranks_by_the_hosts_and_never_by_given_roots() {
     // A host on a spine, and roots that would turn the tree over.
     let mut fabric = Fabric::new();
