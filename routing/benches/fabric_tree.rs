@@ -257,8 +257,8 @@ fn rebalancing(topology: &Topology, ranking: Option<&Ranking>) {
         let (mut taken, next) = stopwatch::time(1, step);
         times.append(&mut taken);
         match next {
-            Some(next) => routed = next.routing,
-            None => break,
+            Ok(next) => routed = next.routing,
+            Err(_) => break,
         }
     }
     let slowest = times.iter().map(|taken| taken.wall_ms).fold(0.0, f64::max);

@@ -15,8 +15,10 @@
 
 mod blocks;
 mod push;
+mod text;
 
 pub use crate::engine::groups::{AdaptiveError, AdaptivePlan, GroupIds, Request, plan};
 pub use crate::tables::{AdaptiveTable, AdaptiveTables, NO_GROUP};
 pub use blocks::{Blocks, ENTRIES_PER_BLOCK, GROUPS_PER_BLOCK, blocks_changed};
 pub use push::{Meanwhile, Phase, PhaseKind, phases, proved_phases};
+pub use text::write_text;

@@ -8,22 +8,25 @@ use std::sync::Arc;
 use rsm_ids::Guid;
 
 use super::fabric_tree::has_ranks;
-use super::{Engine, EngineError, EngineKind, Options, Routing, UpDn, nue};
+use super::{Dor, Engine, EngineError, EngineKind, Options, Routing, Torus, UpDn, nue};
 use crate::quality::link_uses;
 use crate::tables::Tables;
 use crate::topology::Topology;
 
 /// Picks an engine and says why.
 ///
-/// A fabric with ranks, however irregular, gets [`FabricTree`](super::FabricTree). On any other
-/// fabric `auto` computes the tables of each engine in `CANDIDATES` and takes those with the lowest
-/// maximum link load. It also computes tables of [`Nue`](super::Nue) on one VL that follow an order
-/// of the switches, and takes them only where their maximum link load is lower by a quarter,
-/// because a fault changes most of their entries. Tables of `nue` that follow no order are offered
-/// to the operator in the reason and never chosen: switches drop packets whenever such tables are
-/// replaced, as after each fault. A fabric above 2^24 pairs of a switch and a channel gets `updn`
-/// without a comparison, which would take too long. The choice stays until the fabric grows or
-/// other roots are given: faults do not change the engine.
+/// A fabric that has ranks, however irregular, gets [`FabricTree`](super::FabricTree). On any other
+/// fabric `auto` computes the tables of `CANDIDATES`, and takes those with the lightest fullest
+/// link. It also computes those of [`Nue`](super::Nue) on one lane that follow an order of the
+/// switches, whose repairs compute all routes anew, and those of [`Dor`](super::Dor), which follow
+/// no such order: it takes them where their fullest link is lighter by a quarter. It names those of
+/// `nue` that follow no order, and of [`Torus`](super::Torus), which need service levels, and does
+/// not choose them.
+///
+/// On a fabric above 2^24 pairs of a switch and a channel only `updn` and those routes are compared
+/// that take seconds: `nue` with as few paths to each switch as that takes, where its fullest link
+/// has less than a quarter of the load. The choice stays until the fabric grows or other roots are
+/// given: faults do not change the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Auto;
 
@@ -36,22 +39,33 @@ const CANDIDATES: [EngineKind; 2] = [EngineKind::FabricTree, EngineKind::UpDn];
 /// other one is worth its larger repairs.
 const WORTH_LARGER_REPAIRS: f64 = 1.1;
 
-/// The factor as in [`WORTH_LARGER_REPAIRS`], for an engine that computes all routes again in each
-/// repair.
+/// The same where a repair computes all routes anew, or where switches drop packets during it.
 const WORTH_WHOLE_REPAIRS: f64 = 1.25;
 
-/// The largest number of pairs of a switch and a channel at which engines are compared: the time
-/// grows with it, to some four seconds on two cores at this bound. A bound on the clock would make
-/// the choice depend on the load of the machine.
+/// The same where to compute all routes anew takes seconds.
+const WORTH_SECONDS: f64 = 4.0;
+
+/// The most pairs of a switch and a channel with which all engines are compared: their time grows
+/// with them, some four seconds on two cores here. A bound on the clock would make the choice
+/// depend on the load of the machine.
 const MOST_WORK: usize = 1 << 24;
 
-/// The engine that [`Auto`] chose, and the fabric for which it was chosen.
+/// The most channels that `nue` may look at on a larger fabric, in all its searches together: some
+/// five seconds.
+const MOST_SEARCHED: usize = 1 << 29;
+
+/// The most pairs of switches for which `dor` and `torus` are tried, which take some bytes for each.
+const MOST_PAIRS: usize = 1 << 27;
+
+/// The engine that [`Auto`] chose, and the fabric that it chose it for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AutoChoice {
     engine: EngineKind,
     /// The reason for the operator, a clause that begins with "because".
     why: String,
-    /// The number of switches at the time: a larger fabric may want another engine.
+    /// How many paths to a switch `nue` may compute.
+    paths: usize,
+    /// The size of the fabric: a larger one may want another engine.
     switches: usize,
     cables: usize,
     /// The GUIDs of the roots given at the time.
@@ -59,22 +73,12 @@ pub struct AutoChoice {
 }
 
 impl AutoChoice {
-    fn new(engine: EngineKind, why: String, topology: &Topology, options: &Options) -> AutoChoice {
-        AutoChoice {
-            engine,
-            why,
-            switches: topology.switch_count(),
-            cables: topology.link_count(),
-            roots: options.root_guids.clone(),
-        }
-    }
-
-    /// Whether the choice was made for this fabric, which may have lost parts since.
+    /// Whether it was made for this fabric, which may have lost parts since.
     fn holds(&self, topology: &Topology, options: &Options) -> bool {
         topology.switch_count() <= self.switches
             && topology.link_count() <= self.cables
             && options.root_guids == self.roots
-            && !(options.shortest_only && self.engine == EngineKind::Nue)
+            && (!options.shortest_only || takes_shortest_paths_of_an_order(self.engine))
     }
 
     /// Computes the routes of the chosen engine.
@@ -85,7 +89,7 @@ impl AutoChoice {
         previous: Option<&Tables>,
     ) -> Result<Routing, EngineError> {
         match self.engine {
-            EngineKind::Nue => nue::in_order(topology, options),
+            EngineKind::Nue => nue::in_order(topology, options, self.paths),
             engine => engine.engine().route(topology, options, previous),
         }
     }
@@ -123,25 +127,44 @@ impl Engine for Auto {
         {
             return Ok(kept.clone().said(routing));
         }
-        let (engine, why, routing) = if has_ranks(topology, options) {
+        let chosen = if has_ranks(topology, options) {
             let engine = EngineKind::FabricTree;
-            let why = "because the switches stand in ranks".to_owned();
-            let routing = engine.engine().route(topology, options, previous)?;
-            (engine, why, routing)
-        } else if topology.switch_count() * topology.group_count() > MOST_WORK {
-            let why = "because it is free of credit loops on any fabric; others were not tried on \
-                       a fabric of this size";
-            let routing = UpDn.route(topology, options, previous)?;
-            (EngineKind::UpDn, why.to_owned(), routing)
+            Chosen {
+                why: "because the switches stand in ranks".to_owned(),
+                routing: engine.engine().route(topology, options, previous)?,
+                engine,
+                paths: nue::MAX_COLUMNS,
+            }
         } else {
             best(topology, options, previous)?
         };
-        let choice = AutoChoice::new(engine, why, topology, options);
-        Ok(Arc::new(choice).said(routing))
+        let choice = AutoChoice {
+            engine: chosen.engine,
+            why: chosen.why,
+            paths: chosen.paths,
+            switches: topology.switch_count(),
+            cables: topology.link_count(),
+            roots: options.root_guids.clone(),
+        };
+        Ok(Arc::new(choice).said(chosen.routing))
     }
 }
 
-/// A candidate's tables, and the maximum link load that they cause.
+/// Whether the routes of an engine that `auto` may choose are the shortest by an order of the
+/// switches.
+fn takes_shortest_paths_of_an_order(engine: EngineKind) -> bool {
+    CANDIDATES.contains(&engine)
+}
+
+/// A choice with its routes.
+struct Chosen {
+    engine: EngineKind,
+    why: String,
+    paths: usize,
+    routing: Routing,
+}
+
+/// A candidate's tables, and the paths on their fullest link.
 struct Tried {
     engine: EngineKind,
     /// The factor by which the maximum link load of the candidates before may exceed this one's.
@@ -150,39 +173,55 @@ struct Tried {
     routing: Routing,
 }
 
-/// The candidate with the lowest maximum link load, and the reason.
+impl Tried {
+    fn new(topology: &Topology, engine: EngineKind, worth: f64, routing: Routing) -> Tried {
+        Tried {
+            engine,
+            worth,
+            fullest: fullest_link(topology, &routing.tables),
+            routing,
+        }
+    }
+}
+
+/// The candidate with the lightest fullest link, and the reason.
 fn best(
     topology: &Topology,
     options: &Options,
     previous: Option<&Tables>,
-) -> Result<(EngineKind, String, Routing), EngineError> {
-    let tried_as = |engine: EngineKind, worth: f64, routing: Routing| Tried {
-        engine,
-        worth,
-        fullest: fullest_link(topology, &routing.tables),
-        routing,
+) -> Result<Chosen, EngineError> {
+    let is_large = topology
+        .switch_count()
+        .saturating_mul(topology.group_count())
+        > MOST_WORK;
+    let candidates: &[EngineKind] = if is_large {
+        &[EngineKind::UpDn]
+    } else {
+        &CANDIDATES
     };
-    let candidates = CANDIDATES.into_iter().map(|engine| {
+    let route = |&engine: &EngineKind| {
         let routing = engine.engine().route(topology, options, previous)?;
-        Ok(tried_as(engine, WORTH_LARGER_REPAIRS, routing))
-    });
-    let mut tried: Vec<Result<Tried, EngineError>> = candidates.collect();
+        Ok(Tried::new(topology, engine, WORTH_LARGER_REPAIRS, routing))
+    };
+    let mut tried: Vec<Result<Tried, EngineError>> = candidates.iter().map(route).collect();
     if tried.iter().all(Result::is_err)
         && let Some(Err(error)) = tried.pop()
     {
         // Where paths are too long for these engines, nue's paths are no shorter.
         return Err(error);
     }
-    // An engine that does not fit the fabric is no candidate and is not offered.
     let anew = Options {
         previous_ranking: None,
         ..options.clone()
     };
-    let nue = nue::on_one_lane(topology, &anew).ok();
-    let offered = nue.as_ref().map(|nue| Offered::of(topology, nue.best()));
-    let ordered = nue.and_then(nue::OneLane::into_ordered);
-    let ordered = ordered.filter(|_| !options.shortest_only);
-    tried.extend(ordered.map(|nue| Ok(tried_as(EngineKind::Nue, WORTH_WHOLE_REPAIRS, nue))));
+    let others = if is_large {
+        Others::of_large(topology, &anew)
+    } else {
+        Others::of(topology, &anew)
+    };
+    if !options.shortest_only {
+        tried.extend(others.candidates.into_iter().map(Ok));
+    }
     let loads: Vec<String> = tried
         .iter()
         .flatten()
@@ -195,40 +234,148 @@ fn best(
         (best, _) => best,
     });
     let lightest = lightest.expect("there are candidates")?;
-    if let Some(offered) = offered {
+    for offered in &others.offered {
         why += &offered.sentence(lightest.fullest);
     }
-    Ok((lightest.engine, why, lightest.routing))
+    why += &others.note;
+    Ok(Chosen {
+        engine: lightest.engine,
+        why,
+        paths: others.paths,
+        routing: lightest.routing,
+    })
 }
 
-/// The maximum link load with the engine `nue` instead.
-struct Offered {
-    fullest: f64,
-    /// Whether its routes follow an order of the switches.
-    is_ordered: bool,
+/// Engines with a price beside their load.
+struct Others {
+    /// Those that may be chosen.
+    candidates: Vec<Tried>,
+    /// Those that are named only.
+    offered: Vec<Offered>,
+    /// How many paths to a switch `nue` may compute.
+    paths: usize,
+    /// The end of a sentence about engines that were not tried.
+    note: String,
 }
 
-impl Offered {
-    fn of(topology: &Topology, nue: &Routing) -> Offered {
-        Offered {
-            fullest: fullest_link(topology, &nue.tables),
-            is_ordered: nue.ranking.is_some(),
+impl Others {
+    /// An engine that does not fit is no candidate, and offers nothing.
+    fn of(topology: &Topology, options: &Options) -> Others {
+        let nue = nue::on_one_lane(topology, options).ok();
+        let offered = nue.as_ref().map(|nue| Offered::nue(topology, nue.best()));
+        let ordered = nue.and_then(nue::OneLane::into_ordered);
+        let ordered = ordered
+            .map(|nue| Tried::new(topology, EngineKind::Nue, WORTH_WHOLE_REPAIRS, nue))
+            .into_iter();
+        Others {
+            candidates: ordered.chain(dimension_order(topology, options)).collect(),
+            offered: offered
+                .into_iter()
+                .chain(Offered::torus(topology, options))
+                .collect(),
+            paths: nue::MAX_COLUMNS,
+            note: String::new(),
         }
     }
 
-    /// The end of the reason's sentence, or nothing unless the offer's maximum link load is clearly
-    /// below `fullest`.
+    /// The same in seconds on a large fabric.
+    fn of_large(topology: &Topology, options: &Options) -> Others {
+        let paths = affordable_paths(topology);
+        let nue = match paths {
+            0 => None,
+            paths => nue::in_order(topology, options, paths).ok(),
+        };
+        let mut note = match paths {
+            0 => "; nue was not tried on a fabric of this size, where it takes minutes: \
+                  routing.engine = \"nue\" has it"
+                .to_owned(),
+            nue::MAX_COLUMNS => String::new(),
+            paths => format!("; nue with {paths} paths to each switch, so that it takes seconds"),
+        };
+        let nue = nue.map(|nue| Tried::new(topology, EngineKind::Nue, WORTH_SECONDS, nue));
+        let has_room = topology.switch_count().pow(2) <= MOST_PAIRS;
+        if !has_room {
+            note += "; dor and torus were not tried on so many switches";
+        }
+        let by_place = has_room.then(|| dimension_order(topology, options));
+        let offered = has_room.then(|| Offered::torus(topology, options));
+        Others {
+            candidates: nue.into_iter().chain(by_place.flatten()).collect(),
+            offered: offered.flatten().into_iter().collect(),
+            paths: paths.max(1),
+            note,
+        }
+    }
+}
+
+/// How many paths to each switch `nue` can compute in [`MOST_SEARCHED`]; 0 where not even one.
+fn affordable_paths(topology: &Topology) -> usize {
+    let searches = |paths: usize| -> usize {
+        let of = |switch| topology.hosts(switch).clamp(1, paths);
+        topology.indices().map(of).sum()
+    };
+    let is_affordable =
+        |paths: &usize| searches(*paths).saturating_mul(topology.group_count()) <= MOST_SEARCHED;
+    (1..=nue::MAX_COLUMNS)
+        .rev()
+        .find(is_affordable)
+        .unwrap_or(0)
+}
+
+/// The routes of `dor`, where the fabric is a mesh or hypercube.
+fn dimension_order(topology: &Topology, options: &Options) -> Option<Tried> {
+    let dor = Dor.route(topology, options, None).ok()?;
+    // What is broken may have nue route in its place.
+    let is_own = dor.ranking.is_none();
+    is_own.then(|| Tried::new(topology, EngineKind::Dor, WORTH_WHOLE_REPAIRS, dor))
+}
+
+/// The load with an engine that `auto` does not choose.
+struct Offered {
+    engine: EngineKind,
+    fullest: f64,
+    /// "and …", its price.
+    price: String,
+}
+
+impl Offered {
+    fn nue(topology: &Topology, nue: &Routing) -> Offered {
+        // Routes that follow an order of the switches can replace each other without a loss.
+        let price = match nue.ranking {
+            Some(_) => "and move most routes at each repair",
+            None => "and drop packets during each repair",
+        };
+        Offered {
+            engine: EngineKind::Nue,
+            fullest: fullest_link(topology, &nue.tables),
+            price: price.to_owned(),
+        }
+    }
+
+    /// Where the fabric is a torus with rings.
+    fn torus(topology: &Topology, options: &Options) -> Option<Offered> {
+        let torus = Torus.route(topology, options, None).ok()?;
+        torus.lanes.needs_levels().then(|| Offered {
+            engine: EngineKind::Torus,
+            fullest: fullest_link(topology, &torus.tables),
+            price: format!(
+                "on {} VLs, for programs that ask for their service levels, which NCCL does not",
+                torus.lanes.vls()
+            ),
+        })
+    }
+
+    /// The end of a sentence, where its fullest link is clearly lighter than `fullest`.
     fn sentence(&self, fullest: f64) -> String {
         if self.fullest * WORTH_LARGER_REPAIRS >= fullest {
             return String::new();
         }
-        let price = if self.is_ordered {
-            "move most routes at each repair"
-        } else {
-            "drop packets during each repair"
-        };
-        let lighter = self.fullest;
-        format!("; routing.engine = \"nue\" would have {lighter:.0}, and {price}")
+        let Offered {
+            engine,
+            fullest,
+            price,
+        } = self;
+        format!("; routing.engine = \"{engine}\" would have {fullest:.0}, {price}")
     }
 }
 

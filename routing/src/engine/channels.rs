@@ -5,7 +5,7 @@
 //! and one out of it.
 
 use super::columns::{Column, NO_GROUP};
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{Destination, SwitchIdx, Topology};
 
 /// The mark for "no channel".
 pub(super) const NONE: u32 = u32::MAX;
@@ -67,7 +67,16 @@ impl Channels {
         channels
     }
 
-    /// Excludes channels from load counting where all of their links are excluded.
+    /// The channels for the hosts among the destinations of each switch: paths that are balanced for
+    /// missing hosts as well stay while these are away.
+    pub(super) fn with_hosts(mut self, ends: &[&[Destination]]) -> Channels {
+        for (ends, hosts) in ends.iter().zip(&mut self.hosts) {
+            *hosts = ends.iter().filter(|end| end.kind.is_host()).count() as u64;
+        }
+        self
+    }
+
+    /// Lets no load count on channels whose links all are without.
     fn leave_out(&mut self, topology: &Topology) {
         let mut slowness = self.slowness.iter_mut();
         for switch in topology.indices() {

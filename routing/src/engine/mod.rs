@@ -34,8 +34,8 @@ pub use auto::{Auto, AutoChoice};
 pub use dfsssp::Dfsssp;
 pub use dragonfly::DragonflyPlus;
 pub use fabric_tree::{
-    Categories, Category, Change, FabricTree, Numbers, Prepared, Rebalanced, Replan, misses_parts,
-    rebalance, replan,
+    Categories, Category, Change, FabricTree, Numbers, Prepared, Rebalanced, Replan, Unmoved,
+    misses_parts, rebalance, replan,
 };
 pub use file::File;
 pub use minhop::MinHop;
@@ -254,16 +254,21 @@ pub enum EngineError {
     /// The options hold no tables for [`File`].
     #[error("file has no tables to take: expected a file like opensm-lfts.dump")]
     NoTables,
-    /// The fabric does not have the shape that the engine routes.
-    #[error("{engine} does not fit this fabric: {reason}")]
+    /// The fabric is not of the kind that the engine routes.
+    #[error(
+        "{engine} does not fit this fabric: {reason}; auto, fabric-tree, updn and nue route any"
+    )]
     Shape {
         /// The engine.
         engine: &'static str,
         /// The part of the fabric that does not fit.
         reason: String,
     },
-    /// The links have fewer VLs than the engine needs.
-    #[error("{engine} needs {needed} virtual lanes on this fabric, and its links have {available}")]
+    /// The links have fewer virtual lanes than the engine needs.
+    #[error(
+        "{engine} needs {needed} virtual lanes on this fabric, and its links have {available}; \
+         auto, fabric-tree, updn and nue need one"
+    )]
     TooFewLanes {
         /// The engine.
         engine: &'static str,

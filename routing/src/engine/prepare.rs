@@ -30,22 +30,25 @@ pub(super) fn capacities(topology: &Topology) -> Result<(), EngineError> {
 pub(super) const FIXED_LEVELS: &str = "; programs that set one service level for all their packets, \
      as NCCL does, ignore the lanes and are not covered by the proof";
 
-/// Refuses to use more VLs than the links have.
+/// Whether links have this many lanes.
+pub(super) fn has_lanes(needed: u8, options: &Options) -> bool {
+    needed <= options.max_vls.unwrap_or(DEFAULT_VLS)
+}
+
+/// Refuses to use more lanes than there are.
 pub(super) fn lanes(
     engine: &'static str,
     needed: u8,
     options: &Options,
 ) -> Result<(), EngineError> {
-    let available = options.max_vls.unwrap_or(DEFAULT_VLS);
-    if needed <= available {
-        Ok(())
-    } else {
-        Err(EngineError::TooFewLanes {
-            engine,
-            needed,
-            available,
-        })
+    if has_lanes(needed, options) {
+        return Ok(());
     }
+    Err(EngineError::TooFewLanes {
+        engine,
+        needed,
+        available: options.max_vls.unwrap_or(DEFAULT_VLS),
+    })
 }
 
 /// Runs `work` on as many threads as the options allow.

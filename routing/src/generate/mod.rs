@@ -34,6 +34,7 @@ mod faults;
 mod irregular;
 mod random;
 pub mod rng;
+mod slim_fly;
 mod spec;
 mod superpod;
 mod torus;
@@ -68,7 +69,7 @@ struct Generator {
     build: Build,
 }
 
-const GENERATORS: [Generator; 7] = [
+const GENERATORS: [Generator; 10] = [
     Generator {
         help: SpecHelp {
             name: "superpod",
@@ -108,6 +109,36 @@ const GENERATORS: [Generator; 7] = [
         },
         speed: LinkSpeed::Hdr,
         build: torus::build_torus,
+    },
+    Generator {
+        help: SpecHelp {
+            name: "mesh",
+            synopsis: "mesh:AxBxC[,hosts=N]",
+            help: "mesh of 1 to 6 dimensions with N hosts (1) at each switch; of twos a hypercube",
+            example: "mesh:4x4x4",
+        },
+        speed: LinkSpeed::Hdr,
+        build: torus::build_mesh,
+    },
+    Generator {
+        help: SpecHelp {
+            name: "hyperx",
+            synopsis: "hyperx:AxBxC[,hosts=N]",
+            help: "HyperX: all switches of a row are neighbours, in 1 to 6 dimensions, N hosts (1) at each",
+            example: "hyperx:4x4,hosts=4",
+        },
+        speed: LinkSpeed::Hdr,
+        build: torus::build_hyperx,
+    },
+    Generator {
+        help: SpecHelp {
+            name: "slim-fly",
+            synopsis: "slim-fly:Q[,hosts=N]",
+            help: "Slim Fly of 2 Q^2 switches (Q prime, 1 modulo 4), two hops apart, N hosts (1) at each",
+            example: "slim-fly:5,hosts=3",
+        },
+        speed: LinkSpeed::Hdr,
+        build: slim_fly::build,
     },
     Generator {
         help: SpecHelp {

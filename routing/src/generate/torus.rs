@@ -1,17 +1,44 @@
-//! Generates tori, and rings, which are tori of one dimension.
+//! Switches in rows: tori, meshes, and rings, which are tori of one dimension; HyperX, in which all
+//! switches of a row are neighbours.
 
 use super::fabric::{Fabric, host_name};
 use super::spec::{Item, Spec};
 use super::{GenerateError, GenerateReason};
 use crate::netlist::{LinkSpeed, MAX_NODES, MAX_PORTS};
 
-/// The maximum number of dimensions: beyond it even the smallest torus of a useful size has too
-/// many LIDs.
+/// The cables of a row of switches.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Row {
+    /// From each to the next one, and from the last to the first.
+    Ring,
+    /// From each to the next one.
+    Line,
+    /// Between any two.
+    Full,
+}
+
+/// The most dimensions: beyond them even the smallest torus of a useful size has too many LIDs.
 const MAX_DIMENSIONS: usize = 6;
 
 pub(super) fn build_torus(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
-    const EXPECTED: &str = "sizes like `4x4x4`";
-    let item = spec.positional("the torus' size", EXPECTED, &["hosts"])?;
+    build_rows(spec, speed, "torus", Row::Ring)
+}
+
+pub(super) fn build_mesh(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
+    build_rows(spec, speed, "mesh", Row::Line)
+}
+
+pub(super) fn build_hyperx(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
+    build_rows(spec, speed, "hyperx", Row::Full)
+}
+
+fn build_rows(
+    spec: &Spec<'_>,
+    speed: LinkSpeed,
+    name: &str,
+    row: Row,
+) -> Result<Fabric, GenerateError> {
+    let item = spec.positional("the size", "sizes like `4x4x4`", &["hosts"])?;
     let sizes = item
         .split('x')
         .map(|size| spec.in_range(size, "size", 1..=MAX_NODES as u64))
@@ -22,27 +49,29 @@ pub(super) fn build_torus(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, G
         let reason = GenerateReason::Range { what, text };
         return Err(spec.error(item.at, reason, format!("1 to {MAX_DIMENSIONS}")));
     }
-    build(spec, speed, &sizes, "torus")
+    build(spec, speed, &sizes, name, row)
 }
 
 pub(super) fn build_ring(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     let item: Item<'_> = spec.positional("the ring's size", "a number of switches", &["hosts"])?;
     let size = spec.in_range(item, "size", 3..=MAX_NODES as u64)?;
-    build(spec, speed, &[size], "ring")
+    build(spec, speed, &[size], "ring", Row::Ring)
 }
 
-/// Builds rows of `sizes` switches. Port `2d+1` leads to the next switch in dimension `d`, port
-/// `2d+2` to the previous one; host ports follow. In a dimension of two, next and previous are one
-/// neighbour with one cable.
+/// Switches in rows of `sizes`. In a ring or line port `2d+1` leads to the next one in dimension
+/// `d`, `2d+2` to the previous one; in a full row each dimension has a port for each other place.
+/// Hosts follow. In a ring of two, next and previous are one neighbour with one cable.
 fn build(
     spec: &Spec<'_>,
     speed: LinkSpeed,
     sizes: &[u64],
     name: &str,
+    row: Row,
 ) -> Result<Fabric, GenerateError> {
     let hosts = spec.number("hosts", 0..=u64::from(MAX_PORTS))?.unwrap_or(1);
     let count = sizes.iter().copied().fold(1, u64::saturating_mul);
-    let first_host_port = 2 * sizes.len() as u64 + 1;
+    let ports_of = |size: u64| if row == Row::Full { size - 1 } else { 2 };
+    let first_host_port = sizes.iter().map(|&size| ports_of(size)).sum::<u64>() + 1;
     let radix = first_host_port - 1 + hosts;
     let all_hosts = count.saturating_mul(hosts);
     let mut fabric = Fabric::with_room(spec, speed, count, all_hosts, radix)?;
@@ -60,13 +89,24 @@ fn build(
         .collect();
     for index in 0..count {
         let mut stride = 1;
-        for (&size, port) in sizes.iter().zip((1u64..).step_by(2)) {
+        let mut port = 1;
+        for &size in sizes {
             let place = index / stride % size;
-            let next = index - place * stride + (place + 1) % size * stride;
-            if size > 2 || (size == 2 && place == 0) {
-                let (here, there) = (switches[index as usize], switches[next as usize]);
-                fabric.cable((here, port), (there, port + 1));
+            let first = index - place * stride;
+            let at = |place: u64| switches[(first + place * stride) as usize];
+            if row == Row::Full {
+                // Ports skip the switch's own place.
+                for other in place + 1..size {
+                    fabric.cable((at(place), port + other - 1), (at(other), port + place));
+                }
+            } else {
+                let is_last = place + 1 == size;
+                let closes = row == Row::Ring && size > 2;
+                if !is_last || closes {
+                    fabric.cable((at(place), port), (at((place + 1) % size), port + 1));
+                }
             }
+            port += ports_of(size);
             stride *= size;
         }
     }

@@ -51,10 +51,14 @@ pub(crate) fn edges(topology: &Topology, share: usize) -> Vec<SwitchIdx> {
 /// a storage or management node on it.
 pub(crate) const FEW_HOSTS: usize = 4;
 
-/// Candidate sets of leaves, without switches that may be spines with a few hosts: in a tree no
-/// leaf is next to another. The first set excludes the switches whose neighbours are mostly leaves.
-/// Each further set excludes, for one limit, the switches next to a leaf that have at most that
-/// many hosts. Spines are fewer than leaves.
+/// The share of a switch at the top of a tree of three levels with some hosts, next to no leaf.
+pub(crate) const HALF: usize = 2;
+
+/// Sets of switches that hosts hang off, without those that may be spines with a few hosts: in a
+/// tree no leaf is next to another one. First without the switches that have mostly leaves for
+/// neighbours, then without those next to a leaf that have at most as many hosts as one of them,
+/// for each such number. Spines are fewer than leaves, and each is next to one of them: a set that
+/// leaves out all leaves of a pod together with its spine would turn the pod over.
 pub(crate) fn edges_apart(topology: &Topology) -> Vec<Vec<SwitchIdx>> {
     let edges = edges(topology, ANY_HOST);
     let hosts = |switch: SwitchIdx| topology.hosts(switch);
@@ -81,7 +85,14 @@ pub(crate) fn edges_apart(topology: &Topology) -> Vec<Vec<SwitchIdx>> {
     let mut found: Vec<Vec<SwitchIdx>> = vec![without(&is_mostly_next)];
     found.extend(by_number);
     found.dedup();
-    found.retain(|leaves| leaves.len() < edges.len() && leaves.len() * 2 > edges.len());
+    let is_leaf = |leaves: &[SwitchIdx], switch| leaves.binary_search(&switch).is_ok();
+    let are_spines_next = |leaves: &[SwitchIdx]| {
+        let mut spines = edges.iter().filter(|&&edge| !is_leaf(leaves, edge));
+        spines.all(|&spine| neighbours(spine).any(|other| is_leaf(leaves, other)))
+    };
+    found.retain(|leaves| {
+        leaves.len() < edges.len() && leaves.len() * 2 > edges.len() && are_spines_next(leaves)
+    });
     found
 }
 

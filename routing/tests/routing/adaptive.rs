@@ -9,7 +9,7 @@ use common::{generated, pgft};
 use proptest::prelude::*;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::adaptive::{
-    AdaptivePlan, AdaptiveTables, GroupIds, NO_GROUP, Request, blocks_changed, plan,
+    AdaptivePlan, AdaptiveTables, GroupIds, NO_GROUP, Request, blocks_changed, plan, write_text,
 };
 use rsm_routing::engine::{EngineKind, Options, Ranking, Routing, route};
 use rsm_routing::mcast::PortMask;
@@ -551,4 +551,55 @@ fn an_order_without_a_switch_of_the_fabric_is_refused() {
             .to_string()
             .contains(&missing.to_string())
     );
+}
+
+/// The ports by which packets may leave, by switch and LID, in text of [`write_text`].
+fn read_back(text: &str) -> BTreeMap<(Guid, Lid), PortMask> {
+    let hex = |number: &str| u64::from_str_radix(number.trim_start_matches("0x"), 16).unwrap();
+    let port = |number: &str| PortNum(number.parse().unwrap());
+    let mut groups = BTreeMap::new();
+    let mut found = BTreeMap::new();
+    let mut switch = Guid::ZERO;
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split(" : ").map(str::trim).collect();
+        match fields[..] {
+            [header] => switch = Guid(hex(header.strip_prefix("Switch ").unwrap())),
+            ["Group" | "LID", ..] => {}
+            [group, ports] => {
+                let ports: PortMask = ports.split(' ').map(port).collect();
+                groups.insert((switch, hex(group)), ports);
+            }
+            [lid, static_port, group] => {
+                let mut ports = match group {
+                    "none" => PortMask::EMPTY,
+                    group => groups[&(switch, hex(group))],
+                };
+                ports.insert(port(static_port));
+                found.insert((switch, Lid(hex(lid) as u16)), ports);
+            }
+            _ => panic!("{line}"),
+        }
+    }
+    found
+}
+
+#[test]
+fn written_groups_and_entries_read_back_as_the_ports_of_each_packet() {
+    let topology = generated("pgft:3;4,4,6;1,4,2;1,1,2,hosts-on-spines=1x1");
+    let routing = routed(EngineKind::FabricTree, &topology, None);
+    let groups = with_groups(&topology, &routing);
+    let mut text = Vec::new();
+    write_text(&topology, &routing.tables, &groups.tables, &mut text).unwrap();
+    let found = read_back(&String::from_utf8(text).unwrap());
+    let mut expected = BTreeMap::new();
+    for switch in topology.indices() {
+        for lid in topology.destinations().iter().flat_map(|end| end.lids()) {
+            let ports = groups.tables.ports(&routing.tables, switch, lid);
+            if !ports.is_empty() {
+                expected.insert((topology.switch(switch).guid, lid), ports);
+            }
+        }
+    }
+    assert!(expected.values().any(|ports| ports.len() > 1));
+    assert_eq!(found, expected);
 }

@@ -3,7 +3,7 @@
 use crate::common;
 use crate::random;
 
-use common::assert_sound_on_lanes;
+use common::{assert_sound_on_lanes, grid};
 use proptest::prelude::*;
 use rsm_ids::Guid;
 use rsm_routing::engine::{EngineKind, Options, Routing, route};
@@ -27,6 +27,7 @@ fn chosen(topology: &Topology, earlier: Option<&Routing>) -> Routing {
     let options = Options {
         previous_ranking: earlier.and_then(|routing| routing.ranking.clone()),
         previous_choice: earlier.and_then(|routing| routing.choice.clone()),
+        previous_coordinates: earlier.and_then(|routing| routing.coordinates.clone()),
         ..Options::default()
     };
     route(EngineKind::Auto, topology, &options, None).unwrap()
@@ -118,6 +119,62 @@ fn random_graphs_get_routes_of_nue_that_follow_an_order_of_the_switches() {
         assert!(quality.random.mean <= random, "{quality:?}");
         assert!(quality.bisection.mean >= bisection, "{quality:?}");
     }
+}
+
+#[test]
+fn meshes_and_hypercubes_get_dimension_order_on_one_lane() {
+    // The fullest link of a grid whose paths are evenly spread.
+    for (topology, most) in [
+        (grid(&[(4, false); 3], 1, &[]), 256),
+        (grid(&[(2, false); 6], 2, &[]), 128),
+        (generated("torus:4x4x4"), 32),
+    ] {
+        let auto = chosen(&topology, None);
+        assert_eq!(auto.engine, "dor", "{}", auto.reason);
+        assert!(auto.lanes.is_single());
+        assert_sound_on_lanes(&topology, &auto);
+        let uses = link_uses(&topology, &auto.tables);
+        let fullest = uses.iter().map(|link| link.paths).max();
+        assert!(fullest <= Some(most), "{fullest:?}");
+        // A fault keeps the engine, and a repair brings the routes back.
+        let cut = topology.without_cables(&[topology.cables()[5].a]);
+        let broken = chosen(&cut, Some(&auto));
+        assert_eq!(broken.engine, "dor", "{}", broken.reason);
+        assert_sound_on_lanes(&cut, &broken);
+        let again = chosen(&topology, Some(&broken));
+        assert_eq!(again.tables, auto.tables);
+    }
+}
+
+#[test]
+fn with_adaptive_routing_dimension_order_is_not_chosen() {
+    let options = Options {
+        shortest_only: true,
+        ..Options::default()
+    };
+    let topology = generated("torus:4x4x4");
+    let auto = route(EngineKind::Auto, &topology, &options, None).unwrap();
+    assert!(auto.ranking.is_some(), "{}", auto.reason);
+}
+
+#[test]
+fn a_torus_with_rings_names_what_service_levels_would_gain() {
+    let auto = chosen(&generated("torus:5x5x5"), None);
+    assert!(auto.lanes.is_single());
+    let expected = "; routing.engine = \"torus\" would have 75, on 3 VLs, for programs that ask";
+    assert!(auto.reason.contains(expected), "{}", auto.reason);
+}
+
+#[test]
+fn a_large_fabric_gets_nue_where_its_fullest_link_is_far_lighter() {
+    let topology = generated("random:switches=1500,degree=12,hosts=3,seed=1");
+    let auto = chosen(&topology, None);
+    assert_eq!(auto.engine, "nue", "{}", auto.reason);
+    assert!(auto.reason.contains(" with updn, "), "{}", auto.reason);
+    let updn = route(EngineKind::UpDn, &topology, &Options::default(), None).unwrap();
+    assert!(fullest(&topology, &auto) * 4.0 < fullest(&topology, &updn));
+    let cut = topology.without_cables(&[topology.cables()[0].a]);
+    assert_eq!(chosen(&cut, Some(&auto)).engine, "nue");
 }
 
 #[test]

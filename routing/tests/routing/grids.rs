@@ -74,7 +74,9 @@ fn tori_are_recognised_and_routed_on_shortest_paths() {
         let rings = sizes.iter().filter(|&&size| size > 2 && size != 4).count();
         let wraps = &routing.coordinates.as_ref().unwrap().wraps;
         assert_eq!(wraps.iter().filter(|&&wraps| wraps).count(), rings);
-        assert_eq!(routing.lanes.vls(), if rings > 0 { 3 } else { 2 });
+        // A dateline takes a lane, and turns back from another dimension one more.
+        let lanes = 1 + u8::from(rings > 0) + u8::from(wraps.len() > 1);
+        assert_eq!(routing.lanes.vls(), lanes, "{sizes:?}");
         assert_eq!(routing.lanes.needs_levels(), rings > 0);
     }
 }
@@ -111,7 +113,8 @@ fn meshes_and_hypercubes_are_routed_by_dor_on_one_lane() {
     .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "dor does not fit this fabric: it has rings of 5, which need the lanes of torus"
+        "dor does not fit this fabric: it has rings of 5, which need the lanes of torus; auto, \
+         fabric-tree, updn and nue route any"
     );
 }
 
@@ -263,14 +266,36 @@ fn faults_without_a_detour_are_routed_by_nue() {
 }
 
 #[test]
-fn two_lanes_are_too_few_for_a_torus() {
-    let options = Options {
-        max_vls: Some(2),
-        ..Options::default()
+fn a_torus_takes_only_the_lanes_that_links_have() {
+    let whole = torus(&[5, 5], &[]);
+    let with_vls = |topology: &Topology, vls, before: Option<&Routing>| {
+        let options = Options {
+            max_vls: Some(vls),
+            previous_coordinates: before.and_then(|before| before.coordinates.clone()),
+            ..Options::default()
+        };
+        route(EngineKind::Torus, topology, &options, None)
     };
-    let error = route(EngineKind::Torus, &torus(&[5, 5], &[]), &options, None).unwrap_err();
-    let text = "torus needs 3 virtual lanes on this fabric, and its links have 2";
+    let error = with_vls(&whole, 1, None).unwrap_err();
+    let text = "torus needs 2 virtual lanes on this fabric, and its links have 1; auto, fabric-tree, \
+                updn and nue need one";
     assert_eq!(error.to_string(), text);
+    let before = with_vls(&whole, 2, None).unwrap();
+    assert_sound(&whole, &before);
+    assert_eq!(before.lanes.vls(), 2);
+    // A ring that is cut goes round the other way; turns around a switch have no lane.
+    let cut = whole.without_cables(&[whole.cables()[0].a]);
+    let after = with_vls(&cut, 2, Some(&before)).unwrap();
+    assert_sound(&cut, &after);
+    assert_eq!(after.lanes.vls(), 2);
+    let broken = torus(&[5, 5], &[12]);
+    let after = with_vls(&broken, 2, Some(&before)).unwrap();
+    assert_sound(&broken, &after);
+    // A mesh needs no more than one lane.
+    let mesh = grid(&[(4, false), (5, false)], 1, &[]);
+    let on_one = with_vls(&mesh, 1, None).unwrap();
+    assert_sound(&mesh, &on_one);
+    assert!(on_one.lanes.is_single());
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod engines;
 mod fabric_tree;
 mod fabrics;
 mod grids;
+mod hosts_above_leaves;
 mod ibnetdiscover_round_trip;
 mod ibsim_loads;
 mod ibsim_nets;

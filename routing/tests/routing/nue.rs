@@ -132,6 +132,32 @@ fn the_order_of_the_switches_outlives_faults_and_repairs() {
 }
 
 #[test]
+fn hosts_that_go_and_return_change_no_other_entry() {
+    let whole = generated("random:switches=40,degree=5,hosts=4,seed=2");
+    let before = routed(&whole, 1);
+    assert!(before.ranking.is_some(), "{}", before.reason);
+    let hosts = whole.destinations().iter();
+    let hosts: Vec<_> = hosts.filter(|end| end.kind.is_host()).collect();
+    for gone in hosts.chunks(3).step_by(5) {
+        let ports: Vec<_> = gone
+            .iter()
+            .map(|end| (whole.switch(end.switch).guid, end.port))
+            .collect();
+        let without = whole.without_cables(&ports);
+        assert_eq!(without.destinations().len() + 3, whole.destinations().len());
+        let after = rerouted(&without, &before);
+        assert_sound(&without, &after);
+        for end in without.destinations() {
+            for (was, is) in before.tables.lfts.iter().zip(&after.tables.lfts) {
+                assert_eq!(was.entry(end.lid), is.entry(end.lid), "{}", end.lid);
+            }
+        }
+        let back = rerouted(&whole, &after);
+        assert_eq!(back.tables, before.tables);
+    }
+}
+
+#[test]
 fn a_tree_does_not_get_the_order_of_nue() {
     let topology = generated("pgft:2;6,6;1,4;1,1,management=2");
     let nue = routed(&topology, 1);

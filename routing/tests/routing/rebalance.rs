@@ -6,7 +6,9 @@ use crate::random;
 
 use common::pgft;
 use proptest::prelude::*;
-use rsm_routing::engine::{EngineKind, Options, Ranking, Routing, misses_parts, rebalance, route};
+use rsm_routing::engine::{
+    EngineKind, Options, Ranking, Routing, Unmoved, misses_parts, rebalance, route,
+};
 use rsm_routing::generate::{fail, generate};
 use rsm_routing::mcast::Orientation;
 use rsm_routing::quality::{Settings, measure};
@@ -57,7 +59,7 @@ pub(crate) fn rebalanced(topology: &Topology, broken: Routing, blocks: usize) ->
     for step in 0.. {
         let proof = proved(topology, &routing);
         let options = options(routing.ranking.as_ref());
-        let Some(next) = rebalance(topology, &options, &proof.tally, blocks) else {
+        let Ok(next) = rebalance(topology, &options, &proof.tally, blocks) else {
             return (routing, step);
         };
         let ranking = routing.ranking.as_ref().unwrap();
@@ -154,7 +156,32 @@ fn an_intact_fabric_is_left_alone() {
     let whole = routed(&intact, None);
     let proof = proved(&intact, &whole);
     let options = options(whole.ranking.as_ref());
-    assert!(rebalance(&intact, &options, &proof.tally, 1000).is_none());
+    let unmoved = rebalance(&intact, &options, &proof.tally, 1000).unwrap_err();
+    assert_eq!(unmoved.to_string(), "no part of the fabric is missing");
+}
+
+#[test]
+fn rebalancing_that_moves_nothing_says_why() {
+    let (intact, broken) = doubled();
+    let whole = routed(&intact, None);
+    let (after, _) = rebalanced(&broken, routed(&broken, whole.ranking.as_ref()), 1000);
+    let proof = proved(&broken, &after);
+    let why = |ranking: Option<&Ranking>| {
+        let options = options(ranking);
+        let unmoved = rebalance(&broken, &options, &proof.tally, 1000);
+        unmoved.unwrap_err()
+    };
+    // What is left is no more than an eighth above the least, or has no better way.
+    let done = why(after.ranking.as_ref());
+    assert!(
+        matches!(done, Unmoved::Level { .. } | Unmoved::NoGain { .. }),
+        "{done}"
+    );
+    assert!(
+        done.to_string()
+            .contains("% of the load that some link has")
+    );
+    assert_eq!(why(None), Unmoved::OtherRoutes);
 }
 
 /// A generated fabric, whole and with faults, and its tables before and after the repair.

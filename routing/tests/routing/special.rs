@@ -175,7 +175,8 @@ fn dfsssp_takes_shortest_paths_and_fails_when_lanes_run_out() {
     let error = route(EngineKind::Dfsssp, &topology, &options, None).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "dfsssp needs 2 virtual lanes on this fabric, and its links have 1"
+        "dfsssp needs 2 virtual lanes on this fabric, and its links have 1; auto, fabric-tree, updn \
+         and nue need one"
     );
     // A tree needs one.
     let tree = pgft(&[4, 6], &[1, 4], &[1, 1], 0);
@@ -226,6 +227,29 @@ fn dfsssp_reaches_the_hosts_of_a_switch_by_different_paths() {
     let sum: u64 = links.iter().map(|link| link.paths).sum();
     let most = links.iter().map(|link| link.paths).max().unwrap();
     assert!(most * links.len() as u64 <= 2 * sum, "{most}");
+}
+
+#[test]
+fn dfsssp_spreads_the_hosts_of_a_leaf_on_a_tree_that_lacks_links() {
+    for spec in [
+        "fat-tree:k=8,levels=3,faults=links:1%,seed=1",
+        "fat-tree:k=12,levels=3,faults=links:1%,seed=2",
+        "pgft:3;6,6,6;1,6,3;1,1,2,faults=links:2%,seed=3",
+    ] {
+        let topology = generated(spec);
+        let routing = routed(EngineKind::Dfsssp, &topology);
+        assert_sound(&topology, &routing);
+        let fullest = |routing: &Routing| {
+            let links = rsm_routing::quality::link_uses(&topology, &routing.tables);
+            links.iter().map(|link| link.paths).max().unwrap()
+        };
+        let tree = fullest(&routed(EngineKind::FabricTree, &topology));
+        let own = fullest(&routing);
+        assert!(
+            own <= tree * 3 / 2,
+            "{spec}: {own} paths, fabric-tree {tree}"
+        );
+    }
 }
 
 #[test]

@@ -166,7 +166,7 @@ impl Core {
     pub(super) fn accept_plan(&mut self, outcome: Outcome, now: Time) {
         self.meter.mark(Part::Plan, now);
         match outcome {
-            Outcome::Unchanged(_) => {
+            Outcome::Unchanged { .. } => {
                 self.stage = Stage::Idle;
                 self.meter.discard();
                 self.tell_end_of_push();

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rsm_routing::engine::Unmoved;
+
 use crate::plan::Plan;
 use crate::refused::RefusedPlan;
 
@@ -10,9 +12,14 @@ use crate::refused::RefusedPlan;
 pub enum Outcome {
     /// A proved plan.
     Plan(Arc<Plan>),
-    /// No link can be relieved further: this plan, which is in force, stays.
-    Unchanged(Arc<Plan>),
-    /// There is no plan; the one in force stays.
+    /// Rebalancing moves no entry.
+    Unchanged {
+        /// The plan in force, which stays.
+        plan: Arc<Plan>,
+        /// Why no entry moves.
+        why: Unmoved,
+    },
+    /// No plan; the one in force stays.
     Refused(Box<RefusedPlan>),
 }
 
@@ -23,7 +30,7 @@ impl Outcome {
     /// The refusal, if no plan fits the job's fabric.
     pub fn plan(self) -> Result<Arc<Plan>, Box<RefusedPlan>> {
         match self {
-            Outcome::Plan(plan) | Outcome::Unchanged(plan) => Ok(plan),
+            Outcome::Plan(plan) | Outcome::Unchanged { plan, .. } => Ok(plan),
             Outcome::Refused(refused) => Err(refused),
         }
     }

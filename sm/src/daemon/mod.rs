@@ -524,9 +524,12 @@ impl Shell {
         let computed = tokio::task::spawn_blocking(move || compute::run(|| rsm_plan::plan(&job)));
         tokio::spawn(async move {
             match computed.await {
-                // A closed channel means that the daemon is ending.
-                Ok(outcome) => drop(inbox.send(planned(outcome)).await),
-                // After a panic in a plan, only a new process is safe: it reads the hardware anew.
+                Ok(outcome) => {
+                    log_unmoved(&outcome);
+                    // A closed channel means that the daemon is ending.
+                    drop(inbox.send(planned(outcome)).await);
+                }
+                // After a plan panicked, only a new process is safe: it reads the hardware anew.
                 Err(error) => drop(
                     failed
                         .send(format!("computing a plan failed: {error}"))
@@ -561,6 +564,13 @@ async fn sleep_until(when: Option<tokio::time::Instant>) {
     match when {
         Some(when) => tokio::time::sleep_until(when).await,
         None => std::future::pending().await,
+    }
+}
+
+/// Logs why rebalancing leaves the routes as they are.
+fn log_unmoved(outcome: &rsm_plan::Outcome) {
+    if let rsm_plan::Outcome::Unchanged { why, .. } = outcome {
+        tracing::info!("no route is moved off the fullest links: {why}");
     }
 }
 

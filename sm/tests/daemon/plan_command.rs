@@ -266,6 +266,19 @@ fn groups_for_adaptive_routing_are_planned_and_proved_without_a_switch() {
     );
     assert!(json(&[fabric]).get("adaptive").is_none());
 
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("groups");
+    json(&[
+        fabric,
+        "--adaptive",
+        "--adaptive-file",
+        file.to_str().unwrap(),
+    ]);
+    let groups = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(groups.matches("Switch 0x").count(), 80);
+    // A leaf goes up by any of four spines, but to its own four hosts.
+    assert!(groups.contains("\n0x0002 : 005 006 007 008\n"), "{groups}");
+
     // A broken link: far fewer writes than for empty switches, and the groups of few leaves.
     let broken = json(&[fabric, "--adaptive", "--fail", "links=1,seed=3"]);
     let (first, fault) = (&adaptive["writes"], &broken["adaptive"]["writes"]);

@@ -137,8 +137,8 @@ impl Contest<'_> {
             let next = engine::rebalance(topology, &options, &tally, STEP_BLOCKS);
             time_ms += milliseconds(watch.elapsed());
             match next {
-                Some(next) => made = next.routing,
-                None => {
+                Ok(next) => made = next.routing,
+                Err(_) => {
                     let row = Row::measured(topology, name, &made.tables, time_ms);
                     return Ok(row.checked(self.ibdmchk(topology, &made.tables)?));
                 }

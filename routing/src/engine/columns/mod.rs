@@ -9,10 +9,11 @@
 mod parallel;
 
 use rayon::prelude::*;
+use rsm_ids::Lid;
 
 use super::slots;
 use crate::tables::{Lft, NO_PATH, Tables};
-use crate::topology::{Group, SwitchIdx, Topology};
+use crate::topology::{Destination, Group, Switch, SwitchIdx, Topology};
 
 /// For each switch, the number, within the switch, of the port group towards the column's
 /// destination switch.
@@ -24,16 +25,42 @@ pub(super) const NO_GROUP: u8 = 255;
 
 /// Builds the tables that follow `columns`, which are indexed by destination switch.
 pub(super) fn tables(topology: &Topology, columns: &[Vec<Column>]) -> Tables {
+    tables_as_known(topology, topology, columns)
+}
+
+/// The same where ports of `known` that are missing take their turns, so that their absence changes
+/// no other entry.
+pub(super) fn tables_as_known(
+    topology: &Topology,
+    known: &Topology,
+    columns: &[Vec<Column>],
+) -> Tables {
+    let ends = ends(topology, known);
     let lfts = (0..topology.switch_count() as u32)
         .into_par_iter()
-        .map(|switch| table(topology, columns, SwitchIdx(switch)))
+        .map(|switch| table(topology, &ends, columns, SwitchIdx(switch)))
         .collect();
     let mut tables = Tables { lfts };
-    parallel::share(topology, columns, &mut tables);
+    parallel::share(topology, &ends, columns, &mut tables);
     tables
 }
 
-fn table(topology: &Topology, columns: &[Vec<Column>], switch: SwitchIdx) -> Lft {
+/// By switch of `topology`: its destinations in `known`.
+pub(super) fn ends<'a>(topology: &Topology, known: &'a Topology) -> Vec<&'a [Destination]> {
+    let of_switch = |to: &Switch| {
+        let there = known.switch_by_guid(to.guid);
+        there.map_or(&[][..], |there| known.destinations_of(there))
+    };
+    topology.switches().iter().map(of_switch).collect()
+}
+
+fn table(
+    topology: &Topology,
+    ends: &[&[Destination]],
+    columns: &[Vec<Column>],
+    switch: SwitchIdx,
+) -> Lft {
+    let is_here = |lid: Lid| topology.destination_of(lid).is_some();
     let groups: Vec<Group<'_>> = topology.groups(switch).collect();
     let turns: Vec<Vec<u8>> = groups
         .iter()
@@ -50,13 +77,15 @@ fn table(topology: &Topology, columns: &[Vec<Column>], switch: SwitchIdx) -> Lft
     for to in topology.indices() {
         let ways = &columns[to.index()];
         let mut numbers = [0, 0];
-        for destination in topology.destinations_of(to) {
+        for destination in ends[to.index()] {
             let sort = usize::from(destination.kind.is_host());
             let number = numbers[sort];
             numbers[sort] += 1;
             for (offset, lid) in destination.own_lids().enumerate() {
                 if to == switch {
-                    entries[lid.index()] = destination.port.0;
+                    if is_here(lid) {
+                        entries[lid.index()] = destination.port.0;
+                    }
                     continue;
                 }
                 let Some(way) = ways.get((number + offset) % ways.len().max(1)) else {
@@ -65,7 +94,9 @@ fn table(topology: &Topology, columns: &[Vec<Column>], switch: SwitchIdx) -> Lft
                 let group = usize::from(way[switch.index()]);
                 if let Some(turns) = turns.get(group) {
                     let next = &mut next[sort][group];
-                    entries[lid.index()] = turns[*next % turns.len()];
+                    if is_here(lid) {
+                        entries[lid.index()] = turns[*next % turns.len()];
+                    }
                     *next += 1;
                 }
             }

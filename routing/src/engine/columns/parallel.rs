@@ -7,16 +7,21 @@ use crate::engine::channels::Channels;
 use crate::tables::Tables;
 use crate::topology::{Destination, SwitchIdx, Topology};
 
-/// Gives each host, at every switch that reaches it over parallel links, the link whose host
-/// traffic is least relative to its rate. Entries for the further LIDs of hosts stay.
-pub(super) fn share(topology: &Topology, columns: &[Vec<Column>], tables: &mut Tables) {
+/// Gives each host, at every switch that reaches it over parallel links, the link that is least
+/// loaded with traffic of hosts for its rate. The entries for hosts' further LIDs stay.
+pub(super) fn share(
+    topology: &Topology,
+    ends: &[&[Destination]],
+    columns: &[Vec<Column>],
+    tables: &mut Tables,
+) {
     let is_parallel =
         |switch: &SwitchIdx| topology.groups(*switch).any(|group| group.links.len() > 1);
     let switches: Vec<SwitchIdx> = topology.indices().filter(is_parallel).collect();
     if switches.is_empty() {
         return;
     }
-    let channels = Channels::of(topology);
+    let channels = Channels::of(topology).with_hosts(ends);
     let mut links = Links {
         topology,
         load: vec![0; topology.half_link_count()],
@@ -26,11 +31,13 @@ pub(super) fn share(topology: &Topology, columns: &[Vec<Column>], tables: &mut T
         for (number, column) in ways.iter().enumerate() {
             let flows = channels.flows(column);
             let is_host = |destination: &&Destination| destination.kind.is_host();
-            let hosts = topology.destinations_of(to).iter().filter(is_host);
+            let hosts = ends[to.index()].iter().filter(is_host);
             for host in hosts.skip(number).step_by(ways.len()) {
                 for &switch in switches.iter().filter(|&&switch| switch != to) {
                     let flow = flows[switch.index()];
-                    if let Some(port) = links.take(switch, column, flow) {
+                    if let Some(port) = links.take(switch, column, flow)
+                        && topology.destination_of(host.lid).is_some()
+                    {
                         tables.lfts[switch.index()].set_entry(host.lid, port.0);
                     }
                 }

@@ -24,7 +24,7 @@ use layers::Layers;
 ///   switches without hosts follow the order of the first lane, some by detours.
 /// - *Needs*: lanes as they come, up to [`Options::max_vls`]; a service level for each pair of leaf
 ///   switches, which faults can change. A switch with several hosts has several paths where that
-///   needs no more lanes.
+///   needs no service level, or one more lane at most.
 /// - *Complexity*: for n switches, c columns of a switch, e pairs of neighbours and t turns,
 ///   O(n · c · e) for the paths, and O(n² · c + t · log t) for each lane.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,19 +72,29 @@ struct Found {
     lanes: Lanes,
 }
 
-/// Computes columns that need at most `most` VLs; a switch with several hosts gets several columns
-/// if that needs no more VLs than one column. `None` if `most` VLs do not suffice.
+/// Columns on at most `most` lanes; several to a switch with several hosts, where they need no more
+/// lanes than one, or one lane more beside several. Where as many columns as there can be need more,
+/// as on a tree that lacks links, fewer may not.
 fn route(topology: &Topology, channels: &Channels, most: u8) -> Option<Found> {
     let found = attempt(topology, channels, 1, most)?;
     let has_several = topology.indices().any(|switch| topology.hosts(switch) > 1);
     if !has_several {
         return Some(found);
     }
-    let lanes = found.lanes.vls();
-    Some(attempt(topology, channels, MAX_COLUMNS, lanes).unwrap_or(found))
+    // Pairs that need no service level keep that.
+    let lanes = match found.lanes.vls() {
+        1 => 1,
+        several => most.min(several + 1),
+    };
+    let mut several = [MAX_COLUMNS, FEWER_COLUMNS].into_iter();
+    let spread = several.find_map(|ways| attempt(topology, channels, ways, lanes));
+    Some(spread.unwrap_or(found))
 }
 
-/// The number of times that the paths and the order of the first VL are fitted to each other.
+/// A few columns spread the load of a destination switch nearly as well as all.
+const FEWER_COLUMNS: usize = 4;
+
+/// How often the paths and the order of the first lane are fitted to each other.
 const FITTINGS: usize = 2;
 
 fn attempt(topology: &Topology, channels: &Channels, ways: usize, most: u8) -> Option<Found> {

@@ -46,7 +46,7 @@ use self::known::{KnownFabric, Present};
 use self::live::Live;
 use self::numbering::Numbering;
 pub(super) use self::numbering::by_subtree;
-pub use self::rebalance::{Rebalanced, misses_parts, rebalance};
+pub use self::rebalance::{Rebalanced, Unmoved, misses_parts, rebalance};
 use self::replan::State;
 pub use self::replan::{Change, Prepared, Replan, replan};
 use self::turns::Turns;
@@ -178,7 +178,13 @@ fn known(topology: &Topology, earlier: Option<&Ranking>) -> (Arc<Topology>, Live
     (known, live)
 }
 
-/// Computes the routing from the topology alone, because of `why`.
+/// The fabric of a ranking for later plans: with the parts that have gone since an engine first saw
+/// them.
+pub(super) fn known_fabric(topology: &Topology, earlier: Option<&Ranking>) -> Arc<Topology> {
+    known(topology, earlier).0
+}
+
+/// The routing, computed from the topology because of `why`.
 fn route(
     topology: &Topology,
     options: &Options,

@@ -37,26 +37,66 @@ pub fn misses_parts(ranking: &Ranking) -> bool {
     state.is_some_and(|state| !state.live.is_complete())
 }
 
-/// Moves entries off the fullest links, in at most `blocks` LFT blocks. `None` if no part is
-/// missing, if no move helps, or if the ranking's tables are not for `topology`.
+/// Why rebalancing moves no entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unmoved {
+    /// The ranking's tables are not those of `fabric-tree` for the fabric as it is.
+    #[error("the routes in force are not those of fabric-tree for the fabric as it is")]
+    OtherRoutes,
+    /// All known parts are there.
+    #[error("no part of the fabric is missing")]
+    NothingMissing,
+    /// The fullest link has hardly more load than it must have.
+    #[error(
+        "the fullest link carries {percent} % of the load that some link has by any routes over these cables, and \
+         rebalancing begins above {begins} %"
+    )]
+    Level {
+        /// The load of the fullest link.
+        percent: u64,
+        /// The most that is left alone.
+        begins: u64,
+    },
+    /// No move wins more than it costs.
+    #[error(
+        "the fullest link carries {percent} % of the load that some link has by any routes over these cables, but no \
+         move to another way of the same length takes load off it without more loss in shifts"
+    )]
+    NoGain {
+        /// The load of the fullest link.
+        percent: u64,
+    },
+}
+
+/// Moves entries off the fullest links, in at most so many blocks of tables.
+///
+/// # Errors
+/// No move helps, or the ranking's tables are not for `topology`.
 pub fn rebalance(
     topology: &Topology,
     options: &Options,
     tally: &Tally,
     blocks: usize,
-) -> Option<Rebalanced> {
-    let ranking = options.previous_ranking.as_ref()?;
-    let earlier = ranking.prepared.state.as_deref()?;
+) -> Result<Rebalanced, Unmoved> {
+    let ranking = options.previous_ranking.as_ref();
+    let ranking = ranking.ok_or(Unmoved::OtherRoutes)?;
+    let earlier = ranking.prepared.state.as_deref();
+    let earlier = earlier.ok_or(Unmoved::OtherRoutes)?;
     let is_same = earlier.categories == options.categories
         && earlier.numbers == options.numbers
         && earlier.is_for(topology);
-    if !is_same || earlier.live.is_complete() {
-        return None;
+    if !is_same {
+        return Err(Unmoved::OtherRoutes);
+    }
+    if earlier.live.is_complete() {
+        return Err(Unmoved::NothingMissing);
     }
     let targets = targets(topology, earlier);
     let mut strain = Strain::of(topology, earlier, tally, &targets);
+    let percent = strain.percent();
     if !strain.is_high(earlier) {
-        return None;
+        let begins = STRAINED_64THS * 100 / 64;
+        return Err(Unmoved::Level { percent, begins });
     }
     let known = &earlier.fabric.known;
     let mut lfts: Vec<Lft> = earlier
@@ -68,7 +108,7 @@ pub fn rebalance(
     let mut budget = Budget::of(blocks);
     let (leveller, least) = (&mut strain.leveller, strain.least);
     if leveller.step(least, &targets, &mut lfts, &mut budget) == 0 {
-        return None;
+        return Err(Unmoved::NoGain { percent });
     }
     let was = |switch: SwitchIdx| {
         let here = earlier.live.switches[switch.index()];
@@ -92,6 +132,9 @@ pub fn rebalance(
         lfts: here.map(|switch| lfts[switch.index()].clone()).collect(),
     };
     let moved = moves.len();
+    if moved == 0 {
+        return Err(Unmoved::NoGain { percent });
+    }
     let state = State {
         present: topology.id().clone(),
         fabric: KnownFabric {
@@ -102,7 +145,7 @@ pub fn rebalance(
         tables,
         ..earlier.clone()
     };
-    (moved > 0).then(|| Rebalanced {
+    Ok(Rebalanced {
         routing: Routing {
             choice: options.previous_choice.clone(),
             ..state.into_routing(ranking.clone())
@@ -146,8 +189,12 @@ impl<'a> Strain<'a> {
         }
     }
 
-    /// Whether links need relief: the maximum link load is too high, or rebalancing has begun and
-    /// is not finished.
+    /// The load of the fullest link, in parts of the least that it could be.
+    fn percent(&self) -> u64 {
+        self.leveller.fullest().saturating_mul(100) / self.least.max(1)
+    }
+
+    /// Whether links need relief: rebalancing that has begun goes on to its end.
     fn is_high(&self, state: &State) -> bool {
         state.relieved > 0 || self.leveller.fullest() > self.least / 64 * STRAINED_64THS
     }

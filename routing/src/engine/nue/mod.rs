@@ -2,10 +2,12 @@
 
 pub(super) mod depth_first;
 
-use super::balance::{self, Balance, Guide, MAX_COLUMNS};
+pub(super) use super::balance::MAX_COLUMNS;
+use super::balance::{self, Balance, Guide};
 use super::channels::Channels;
 use super::columns::{self, Column};
 use super::dependencies::{ChannelOrder, Tree, add_turns};
+use super::fabric_tree::known_fabric;
 use super::{Engine, EngineError, EngineOption, Options, Ranking, Routing, prepare, updn};
 use crate::lanes::{Lanes, ServiceLevels};
 use crate::tables::Tables;
@@ -137,14 +139,23 @@ pub(super) fn on_one_lane(topology: &Topology, options: &Options) -> Result<OneL
     prepare::in_pool(options, || {
         let channels = Channels::of(topology);
         if let Some(order) = depth_first::kept(topology, earlier) {
+            let ordered = by_switches(topology, &order, earlier, MAX_COLUMNS);
             return OneLane {
-                ordered: Some(by_switches(topology, &channels, &order, earlier)),
+                ordered: Some(ordered),
                 free: None,
             };
         }
         let all: Vec<SwitchIdx> = topology.indices().collect();
         let (order, refused) = Router::new(topology, &channels).order(&all);
-        let free = || Some(by_channels(topology, &channels, &order));
+        let free = || {
+            Some(by_channels(
+                topology,
+                topology,
+                &channels,
+                &order,
+                MAX_COLUMNS,
+            ))
+        };
         if refused == 0 {
             return OneLane {
                 ordered: None,
@@ -153,38 +164,46 @@ pub(super) fn on_one_lane(topology: &Topology, options: &Options) -> Result<OneL
         }
         let ordered = || {
             let order = depth_first::searched(topology);
-            Some(by_switches(topology, &channels, &order, earlier))
+            Some(by_switches(topology, &order, earlier, MAX_COLUMNS))
         };
         let (ordered, free) = rayon::join(ordered, free);
         OneLane { ordered, free }
     })
 }
 
-/// Computes the routes on one VL by an order of the switches: the earlier one if there is one.
+/// The routes on one lane by an order of the switches, the earlier one where there is one, with at
+/// most `most` paths to each switch.
 ///
 /// # Errors
 /// As for [`Engine::route`].
-pub(super) fn in_order(topology: &Topology, options: &Options) -> Result<Routing, EngineError> {
+pub(super) fn in_order(
+    topology: &Topology,
+    options: &Options,
+    most: usize,
+) -> Result<Routing, EngineError> {
     prepare::capacities(topology)?;
     let earlier = options.previous_ranking.as_ref();
-    prepare::in_pool(options, || ordered(topology, earlier))
+    prepare::in_pool(options, || ordered(topology, earlier, most))
 }
 
-/// Computes the routes as [`in_order`] does, in the current thread pool.
-pub(super) fn ordered(topology: &Topology, earlier: Option<&Ranking>) -> Routing {
+/// The same in the thread pool at hand.
+pub(super) fn ordered(topology: &Topology, earlier: Option<&Ranking>, most: usize) -> Routing {
     let order = depth_first::order(topology, earlier);
-    by_switches(topology, &Channels::of(topology), &order, earlier).routing
+    by_switches(topology, &order, earlier, most).routing
 }
 
-/// Computes the routes by an order of the switches, which stays close to the `earlier` one.
+/// The routes by an order of the switches, which follows the `earlier` one where it can. Hosts that
+/// are away count as present, so that those that go and return change no other path.
 fn by_switches(
     topology: &Topology,
-    channels: &Channels,
     order: &Order,
     earlier: Option<&Ranking>,
+    most: usize,
 ) -> Found {
-    let up_and_down = ChannelOrder::up_and_down(channels, order);
-    let found = by_channels(topology, channels, &up_and_down);
+    let known = known_fabric(topology, earlier);
+    let channels = Channels::of(topology).with_hosts(&columns::ends(topology, &known));
+    let up_and_down = ChannelOrder::up_and_down(&channels, order);
+    let found = by_channels(topology, &known, &channels, &up_and_down, most);
     let made = (order, depth_first::MADE);
     Found {
         routing: Routing {
@@ -193,23 +212,32 @@ fn by_switches(
                 reason(1),
                 depth_first::MADE
             ),
-            ranking: Some(updn::remember(topology, made, &[], earlier)),
+            ranking: Some(Ranking {
+                known: Some(known),
+                ..updn::remember(topology, made, &[], earlier)
+            }),
             ..found.routing
         },
         ..found
     }
 }
 
-/// Computes the routes by an order of the channels.
-fn by_channels(topology: &Topology, channels: &Channels, order: &ChannelOrder) -> Found {
+/// The routes by an order of the channels, for the hosts of `known`.
+fn by_channels(
+    topology: &Topology,
+    known: &Topology,
+    channels: &Channels,
+    order: &ChannelOrder,
+    most: usize,
+) -> Found {
     let mut balance = Balance::new(topology, channels);
     let all: Vec<SwitchIdx> = topology.indices().collect();
-    let found = balance::columns(&mut balance, &all, MAX_COLUMNS, Guide::Follow(order));
+    let found = balance::columns(&mut balance, &all, most, Guide::Follow(order));
     let mut columns = vec![Vec::new(); topology.switch_count()];
     for (destination, found) in found {
         columns[destination.index()] = found;
     }
-    let tables = columns::tables(topology, &columns);
+    let tables = columns::tables_as_known(topology, known, &columns);
     Found {
         routing: Routing::unranked(Nue.name(), reason(1), tables, Lanes::default()),
         fullest: balance.fullest(),

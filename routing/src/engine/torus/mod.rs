@@ -30,13 +30,15 @@ pub struct Dor;
 ///
 /// - *Guarantee*: shortest paths without a credit loop on a torus that is whole; around any broken
 ///   links of a ring and around a switch that has failed the paths keep their service levels.
-/// - *Needs*: two lanes for the datelines and a third for turns around a failed switch; a service
-///   level by pair of switches, with one bit for each ring dimension that the path crosses the
-///   dateline of: at most four. Meshes need no service levels.
+/// - *Needs*: two lanes for the datelines, one on a mesh; with several dimensions and where links
+///   have it, one more for turns around a failed switch. A service level by pair of switches, with
+///   one bit for each ring dimension that the path crosses the dateline of: at most four. Meshes
+///   need no service levels.
 /// - *Around faults*: in a ring that is cut, packets go round the other way; where a corner is
 ///   missing, they turn one switch earlier, and take the third lane when they turn back to the
 ///   dimension that they left. Where that does not serve (several faults that cut a place off in
-///   its row and its ring), [`nue`](super::Nue) routes on one lane, and the reason says so.
+///   its row and its ring, or no lane for these turns), [`nue`](super::Nue) routes on one lane, and
+///   the reason says so.
 /// - *Complexity*: O(n²) for n switches, and a proof where something is broken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Torus;
@@ -102,8 +104,14 @@ impl Engine for Torus {
             return Err(unfit(self.name(), reason));
         }
         let straight = if rings > 0 { RING_VLS } else { 1 };
-        prepare::lanes(self.name(), straight + 1, options)?;
-        let lanes = lanes(topology, &grid, straight);
+        prepare::lanes(self.name(), straight, options)?;
+        // A path in a single dimension has no other one to turn back from.
+        let turns_back = grid.dimensions() > 1 && prepare::has_lanes(straight + 1, options);
+        let vls = straight + u8::from(turns_back);
+        let lanes = match vls {
+            1 => Lanes::default(),
+            vls => lanes(topology, &grid, vls),
+        };
         route(self.name(), topology, options, &coordinates, &grid, lanes)
     }
 }
@@ -184,14 +192,18 @@ fn route(
             engine,
             reason,
             coordinates: Some(coordinates.clone()),
-            ..nue::ordered(topology, options.previous_ranking.as_ref())
+            ..nue::ordered(
+                topology,
+                options.previous_ranking.as_ref(),
+                nue::MAX_COLUMNS,
+            )
         }
     })
 }
 
-/// VLs by the dimension in which a packet continues. Port kind 0 means ports to hosts, kind d + 1
-/// means ports of dimension d.
-fn lanes(topology: &Topology, grid: &Grid<'_>, straight: u8) -> Lanes {
+/// Lanes by the dimension that a packet goes on in: kind 0 are ports to hosts, kind d + 1 those of
+/// dimension d. The last of `vls` lanes is that of turns back to a dimension that is done.
+fn lanes(topology: &Topology, grid: &Grid<'_>, vls: u8) -> Lanes {
     let kinds = grid.dimensions() as u8 + 1;
     let kind = |switch: SwitchIdx, port| match topology.port_use(switch, port) {
         // A grid has at most twelve dimensions.
@@ -203,8 +215,8 @@ fn lanes(topology: &Topology, grid: &Grid<'_>, straight: u8) -> Lanes {
             return [0; 16];
         }
         if input > output {
-            // A turn back to an earlier dimension occurs only around a missing corner.
-            return [straight; 16];
+            // Back to a dimension that is done: only around a missing corner.
+            return [vls - 1; 16];
         }
         match grid.level_bit(usize::from(output) - 1) {
             None => [0; 16],
@@ -218,5 +230,5 @@ fn lanes(topology: &Topology, grid: &Grid<'_>, straight: u8) -> Lanes {
         let level = |from, to| grid.level(from, to);
         ServiceLevels::ByPair(PairLevels::new(topology.switch_count(), level))
     };
-    Lanes::new(levels, mapping, straight + 1)
+    Lanes::new(levels, mapping, vls)
 }

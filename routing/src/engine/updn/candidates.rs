@@ -6,7 +6,7 @@ use super::super::paths;
 use super::connect_roots::{best_leaf, with_connected_roots};
 use super::score::{Population, Reach, Score, reach, score_of};
 use super::{Columns, Ranked, by_index, kept};
-use crate::topology::levels::{self, ANY_HOST, FEW_HOSTS};
+use crate::topology::levels::{self, ANY_HOST, FEW_HOSTS, HALF};
 use crate::topology::{Order, SwitchIdx, Topology};
 
 /// The factor by which a kept ranking's maximum link load may exceed the best one's, once new
@@ -211,7 +211,7 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx], unreached: Unreached) ->
     let with_any = levels::edges(topology, ANY_HOST);
     let mut leaves = vec![with_any.clone()];
     leaves.extend(levels::edges_apart(topology));
-    leaves.push(levels::edges(topology, FEW_HOSTS));
+    leaves.extend([FEW_HOSTS, HALF].map(|share| levels::edges(topology, share)));
     for (number, leaves) in leaves.iter().enumerate() {
         if !leaves.is_empty() && (number == 0 || *leaves != with_any) {
             let which = match number {

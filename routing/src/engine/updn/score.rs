@@ -36,7 +36,10 @@ pub(super) struct Score {
     /// The maximum link load, in paths over rate, if each switch shares traffic evenly over its
     /// choices.
     pub(super) peak_load: f64,
-    /// A lower bound of the maximum link load under any routing: a leaf has only so many links.
+    /// The root mean square of the load that two leaves put on a link when each host of one sends
+    /// to one of the other, in flows over rate; detours share one link.
+    pub(super) pair_load: f64,
+    /// The load of the fullest link under any routing: a leaf's own links are that few.
     pub(super) least_load: f64,
 }
 
@@ -48,6 +51,9 @@ const GOOD_LOAD: f64 = 1.25;
 /// exceed that of another ranking: tables in closed form come close to the score, while links
 /// within a level leave them further behind.
 const TREE_LOAD: f64 = 1.2;
+
+/// Pairs of leaves are alike under two rankings whose loads differ by less than this.
+const ALIKE_PAIRS: f64 = 1.25;
 
 impl Score {
     /// Whether trying other rankings is pointless: this one connects all pairs, those of switches
@@ -77,13 +83,29 @@ impl Score {
         }
     }
 
-    /// Whether this ranking is better than `other`, which comes earlier in the list and wins a tie.
-    /// Differences of balance below 2 % and of hops below 0.5 % do not count.
+    /// The loads by which two rankings compare: those of the fullest links. Where one of them puts
+    /// far more of the traffic of two leaves on a link, that counts as well: a ranking that evens
+    /// out all traffic at the price of such pairs is no better.
+    fn loads(&self, other: &Score) -> (f64, f64) {
+        let is_alike = self.pair_load <= other.pair_load * ALIKE_PAIRS
+            && other.pair_load <= self.pair_load * ALIKE_PAIRS;
+        if is_alike {
+            (self.peak_load, other.peak_load)
+        } else {
+            (
+                self.peak_load * self.pair_load,
+                other.peak_load * other.pair_load,
+            )
+        }
+    }
+
+    /// Whether this ranking is better than `other`, which comes earlier in the list and wins where
+    /// they are alike. Differences of balance below 2 % and of hops below 0.5 % do not count.
     pub(super) fn beats(&self, other: &Score) -> bool {
         if self.unreached() != other.unreached() {
             return self.unreached() < other.unreached();
         }
-        let (mine, theirs) = (self.peak_load, other.peak_load);
+        let (mine, theirs) = self.loads(other);
         if self.is_tree != other.is_tree {
             let (tree, rest) = if self.is_tree {
                 (mine, theirs)
@@ -166,7 +188,7 @@ pub(super) fn score_of(
 ) -> Score {
     let sampled = sample(topology, population);
     let reach = reach(topology, costs, population);
-    let peak_load = peak_load(topology, costs, population, &sampled);
+    let (peak_load, pair_load) = loads(topology, costs, population, &sampled);
     let apexes = mending.map_or(&[][..], Apexes::joining);
     let detours = apexes.iter().map(|&apex| {
         let links = topology.groups(apex).flat_map(|group| group.links);
@@ -185,6 +207,7 @@ pub(super) fn score_of(
             groups.all(|group| levels[group.neighbour.index()] != levels[switch.index()])
         }),
         peak_load: detours.fold(peak_load, f64::max),
+        pair_load,
         least_load: least_load(topology, population, &sampled),
     }
 }
@@ -285,12 +308,13 @@ fn least_load(topology: &Topology, population: &Population, sampled: &[usize]) -
 /// thread took which leaf, so that the sum never varies.
 const LEAVES_TOGETHER: usize = 8;
 
-fn peak_load(
+/// The load of the fullest link, and that of pairs of leaves; see [`Score`].
+fn loads(
     topology: &Topology,
     costs: &Costs,
     population: &Population,
     sampled: &[usize],
-) -> f64 {
+) -> (f64, f64) {
     let ways = Ways::new(topology, &costs.neighbours, population);
     let mut leaves: Vec<(&Tile, usize, usize)> = Vec::with_capacity(sampled.len());
     for tile in &costs.tiles {
@@ -300,21 +324,33 @@ fn peak_load(
             }
         }
     }
-    let loads: Vec<Vec<f64>> = leaves
+    let loads: Vec<(Vec<f64>, Pairs)> = leaves
         .par_chunks(LEAVES_TOGETHER)
         .map(|leaves| {
             let mut flows = Flows::new(&ways);
             for &(tile, column, leaf) in leaves {
                 flows.add(tile, column, leaf);
+                flows.add_pairs(topology, leaf);
             }
-            flows.load
+            (flows.load, flows.pairs)
         })
         .collect();
     let counts = may_fill(topology, &ways.fastest);
-    (0..topology.group_count())
+    let peak = (0..topology.group_count())
         .filter(|&group| counts[group])
-        .map(|group| loads.iter().map(|load| load[group]).sum())
-        .fold(0.0, f64::max)
+        .map(|group| loads.iter().map(|(load, _)| load[group]).sum())
+        .fold(0.0, f64::max);
+    let count: usize = loads.iter().map(|(_, pairs)| pairs.count).sum();
+    let squares: f64 = loads.iter().map(|(_, pairs)| pairs.squares).sum();
+    (peak, (squares / count.max(1) as f64).sqrt())
+}
+
+/// Pairs of leaves.
+#[derive(Default)]
+struct Pairs {
+    count: usize,
+    /// The sum of the squares of their loads.
+    squares: f64,
 }
 
 /// For each port group: whether its load counts. Where both ends have far faster links, tables keep
@@ -349,6 +385,8 @@ struct Ways<'a> {
     rate: Vec<f64>,
     /// The rate of the fastest link of each port group.
     fastest: Vec<u32>,
+    /// The rate of the fastest link of all.
+    top_rate: f64,
 }
 
 impl<'a> Ways<'a> {
@@ -359,16 +397,18 @@ impl<'a> Ways<'a> {
     ) -> Ways<'a> {
         let rates = |group: usize| topology.group(group).links.iter().map(|link| link.weight);
         let groups = 0..topology.group_count();
+        let fastest: Vec<u32> = groups
+            .clone()
+            .map(|group| rates(group).max().unwrap_or(0))
+            .collect();
         Ways {
             neighbours,
             population,
+            top_rate: f64::from(fastest.iter().copied().max().unwrap_or(1)),
             rate: groups
-                .clone()
                 .map(|group| rates(group).map(f64::from).sum())
                 .collect(),
-            fastest: groups
-                .map(|group| rates(group).max().unwrap_or(0))
-                .collect(),
+            fastest,
         }
     }
 }
@@ -386,6 +426,9 @@ struct Flows<'a> {
     by_cost: Vec<Vec<SwitchIdx>>,
     /// The ways of the current switch: neighbours and their port groups.
     choices: Vec<(u32, u32)>,
+    /// By switch: the rate of its ways to the current leaf; 0 where it has none.
+    first_rate: Vec<f64>,
+    pairs: Pairs,
 }
 
 impl<'a> Flows<'a> {
@@ -399,6 +442,8 @@ impl<'a> Flows<'a> {
             taken: Vec::with_capacity(switches),
             by_cost: vec![Vec::new(); usize::from(UNREACHED)],
             choices: Vec::new(),
+            first_rate: vec![0.0; switches],
+            pairs: Pairs::default(),
         }
     }
 
@@ -420,6 +465,7 @@ impl<'a> Flows<'a> {
         for (flow, &hosts) in self.flow.iter_mut().zip(all_hosts) {
             *flow = hosts as f64;
         }
+        self.first_rate.fill(0.0);
         let hosts = all_hosts[leaf] as f64;
         for cost in (1..self.by_cost.len()).rev() {
             for place in 0..self.by_cost[cost].len() {
@@ -428,7 +474,26 @@ impl<'a> Flows<'a> {
         }
     }
 
-    /// Divides the flow of a switch to the leaf among its choices in proportion to their rates.
+    /// Adds the pairs of the current leaf with all others.
+    fn add_pairs(&mut self, topology: &Topology, leaf: usize) {
+        let all_hosts = &self.ways.population.hosts;
+        // Switches are numbered by 32 bits.
+        let part = topology.component_of(SwitchIdx(leaf as u32));
+        for &switch in &topology.components()[part].switches {
+            let hosts = all_hosts[switch.index()];
+            if hosts == 0 || switch.index() == leaf {
+                continue;
+            }
+            let rate = match self.first_rate[switch.index()] {
+                0.0 => self.ways.top_rate,
+                rate => rate,
+            };
+            self.pairs.count += 1;
+            self.pairs.squares += (hosts.min(all_hosts[leaf]) as f64 / rate).powi(2);
+        }
+    }
+
+    /// Passes the flow of a switch to the leaf on to its choices, each by its rate.
     fn pass_on(&mut self, switch: SwitchIdx, hosts: f64) {
         let flow = self.flow[switch.index()];
         if flow == 0.0 {
@@ -458,10 +523,36 @@ impl<'a> Flows<'a> {
             .retain(|choice| !slots::is_negligible(fastest_of(choice), best));
         let rate_of = |&(_, group): &(u32, u32)| rate[group as usize];
         let whole: f64 = self.choices.iter().map(rate_of).sum();
+        self.first_rate[switch.index()] = whole;
         for choice in &self.choices {
             let &(neighbour, group) = choice;
             self.load[group as usize] += flow * hosts / whole;
             self.flow[neighbour as usize] += flow * rate_of(choice) / whole;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn score(peak_load: f64, pair_load: f64) -> Score {
+        Score {
+            reach: Reach::default(),
+            is_mended: false,
+            is_tree: true,
+            peak_load,
+            pair_load,
+            least_load: 1.0,
+        }
+    }
+
+    #[test]
+    fn a_lighter_fullest_link_does_not_make_up_for_pairs_of_leaves_on_one_link() {
+        assert!(score(90.0, 1.0).beats(&score(100.0, 1.1)));
+        assert!(score(90.0, 1.1).beats(&score(100.0, 1.0)));
+        // As where the leaves of a pod become the top of the tree.
+        assert!(!score(90.0, 2.3).beats(&score(100.0, 1.0)));
+        assert!(score(100.0, 1.0).beats(&score(90.0, 2.3)));
     }
 }

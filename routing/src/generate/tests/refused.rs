@@ -16,7 +16,7 @@ fn errors_name_place_and_reason() {
     let cases = [
         (
             "clos",
-            "`clos`, character 1: there is no generator `clos`, expected superpod, pgft, fat-tree, torus, ring, dragonfly+, random",
+            "`clos`, character 1: there is no generator `clos`, expected superpod, pgft, fat-tree, torus, mesh, hyperx, slim-fly, ring, dragonfly+, random",
         ),
         (
             "superpod:su=65",

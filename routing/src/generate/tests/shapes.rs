@@ -232,6 +232,51 @@ fn tori_have_two_neighbours_in_each_dimension() {
 }
 
 #[test]
+fn meshes_and_hyperx_have_the_neighbours_of_their_rows() {
+    for (spec, switches, between) in [
+        ("mesh:4x4x4", 64, 144),
+        ("mesh:2x2x2x2x2x2", 64, 192),
+        ("mesh:7,hosts=2", 7, 6),
+        ("hyperx:4x4x4", 64, 288),
+        ("hyperx:3x5,hosts=2", 15, 45),
+    ] {
+        let netlist = made(spec);
+        assert_eq!(netlist.count(NodeKind::Switch), switches, "{spec}");
+        assert_eq!(cables(&netlist, "switch", "switch"), between, "{spec}");
+        assert_connected(spec, &netlist);
+    }
+}
+
+#[test]
+fn switches_of_a_slim_fly_are_two_hops_apart() {
+    for (q, degree) in [(5, 7), (13, 19)] {
+        let netlist = made(&format!("slim-fly:{q},hosts=2"));
+        assert_eq!(netlist.count(NodeKind::Ca), 4 * q * q);
+        let switches: Vec<usize> = (0..netlist.nodes().len())
+            .filter(|&node| netlist.nodes()[node].kind == NodeKind::Switch)
+            .collect();
+        assert_eq!(switches.len(), 2 * q * q);
+        let next = |node: usize| {
+            let ports = 1..=netlist.nodes()[node].num_ports;
+            let peers = ports.filter_map(|port| netlist.peer((node, PortNum(port))));
+            let peers = peers.map(|(peer, _)| peer);
+            peers
+                .filter(|&peer| netlist.nodes()[peer].kind == NodeKind::Switch)
+                .collect::<BTreeSet<usize>>()
+        };
+        let neighbours: BTreeMap<usize, BTreeSet<usize>> =
+            switches.iter().map(|&node| (node, next(node))).collect();
+        for (node, own) in &neighbours {
+            assert_eq!(own.len(), degree);
+            let mut near: BTreeSet<usize> = own.clone();
+            near.extend(own.iter().flat_map(|other| &neighbours[other]));
+            near.insert(*node);
+            assert_eq!(near.len(), switches.len(), "q {q}");
+        }
+    }
+}
+
+#[test]
 fn dragonfly_groups_are_all_connected_alike() {
     let netlist = made("dragonfly+:groups=23,leaves=18,spines=18,hosts=8,links=18");
     let counts = levels(&netlist);

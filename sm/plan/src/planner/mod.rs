@@ -129,7 +129,7 @@ fn try_engine(
     let input = RoutingInput::of(job, &mut whole)?;
     let (routing, relieved) = match routes::of_engine(job, engine, &input, &mut whole)? {
         Routed::Made { routing, relieved } => (routing, relieved),
-        Routed::AsBefore(plan) => return Ok(Outcome::Unchanged(plan)),
+        Routed::AsBefore(plan, why) => return Ok(Outcome::Unchanged { plan, why }),
     };
     let routing = Arc::<Routing>::from(routing);
     let damped_too = input.with_damped_links(job)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::whole::{Step, Whole};
-use rsm_routing::engine::{self, AbsentRoots, EngineError, EngineKind, Options, Routing};
+use rsm_routing::engine::{self, AbsentRoots, EngineError, EngineKind, Options, Routing, Unmoved};
 use rsm_routing::topology::Topology;
 
 use super::input::RoutingInput;
@@ -22,8 +22,8 @@ pub(super) enum Routed {
         /// Number of entries moved off the fullest links; `None` if the engine computed all.
         relieved: Option<usize>,
     },
-    /// No entry could be moved; the plan in force stays.
-    AsBefore(Arc<Plan>),
+    /// No entry was moved; this is the plan in force.
+    AsBefore(Arc<Plan>, Unmoved),
 }
 
 /// Computes the routes of `engine`, and checks that the operator's lanes let their packets pass.
@@ -90,11 +90,11 @@ fn computed(
     if let (&JobKind::Rebalance { max_blocks }, Some(previous)) = (&job.kind, &job.previous) {
         let rebalanced = engine::rebalance(&input.topology, &options, &previous.tally, max_blocks);
         return Ok(match rebalanced {
-            Some(rebalanced) => Routed::Made {
+            Ok(rebalanced) => Routed::Made {
                 routing: Box::new(rebalanced.routing),
                 relieved: Some(rebalanced.moved),
             },
-            None => Routed::AsBefore(previous.clone()),
+            Err(why) => Routed::AsBefore(previous.clone(), why),
         });
     }
     let used = job.hardware.iter().any(|held| held.entries.lids() > 0);

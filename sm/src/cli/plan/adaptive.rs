@@ -1,8 +1,11 @@
 //! `--adaptive`: plans groups for adaptive routing in addition to the routes, without hardware.
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use rsm_ids::Guid;
 use rsm_plan::lids::Claims;
 use rsm_plan::witness;
@@ -236,6 +239,21 @@ impl From<ByChoice> for LoadPart {
 impl Adaptive {
     pub(super) fn is_sound(&self) -> bool {
         self.report.is_sound()
+    }
+
+    /// Writes the groups beside `tables` into a file.
+    pub(super) fn write_file(
+        &self,
+        file: &Path,
+        topology: &Topology,
+        tables: &Tables,
+    ) -> anyhow::Result<()> {
+        let written = || -> io::Result<()> {
+            let mut out = io::BufWriter::new(File::create(file)?);
+            adaptive::write_text(topology, tables, &self.groups.tables, &mut out)?;
+            out.flush()
+        };
+        written().with_context(|| format!("cannot write {}", file.display()))
     }
 
     pub(super) fn part(&self) -> AdaptivePart {

@@ -122,6 +122,9 @@ pub(super) struct PlanArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 4096, requires = "adaptive",
         value_parser = clap::value_parser!(u16).range(2..=4096))]
     adaptive_groups: u16,
+    /// Write these groups into this file, with the port and the group of each LID at each switch
+    #[arg(long, value_name = "FILE", requires = "adaptive")]
+    adaptive_file: Option<PathBuf>,
     /// The format of the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -197,6 +200,9 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     };
     if let Some(file) = &args.svg {
         picture::write(file, args, &bench, &measured)?;
+    }
+    if let (Some(file), Some(adaptive)) = (&args.adaptive_file, &measured.adaptive) {
+        adaptive.write_file(file, &bench.topology, &measured.tables)?;
     }
     let gpu = args.gpu.is_some().then(|| gpu_summary(&bench, &measured));
     match args.format {

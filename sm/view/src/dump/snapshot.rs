@@ -97,9 +97,18 @@ fn dump_node<'a>(plan: &'a Plan, node: &'a Node) -> DumpNode<'a> {
         ports,
         tables: plan.table(node.guid).map(|table| DumpTables {
             linear: table.clone(),
-            multicast: BTreeMap::new(),
+            multicast: multicast(plan, node.guid),
         }),
     }
+}
+
+/// The planned output ports of each multicast LID at a switch.
+fn multicast(plan: &Plan, switch: Guid) -> BTreeMap<Lid, Vec<PortNum>> {
+    let table = plan.multicast_table(switch).into_iter();
+    let entries = table.flat_map(|table| table.entries());
+    entries
+        .map(|(mlid, mask)| (mlid, mask.ports().collect()))
+        .collect()
 }
 
 fn link(port: &Port) -> Option<DumpLink> {

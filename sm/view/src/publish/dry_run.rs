@@ -14,6 +14,7 @@ use rsm_model::lft_image::LFT_BLOCK;
 use rsm_state::{Handover, Snapshot};
 use serde::Serialize;
 
+use super::routes_compared::RoutesCompared;
 use super::summary::OnceReport;
 
 /// Exit code of `rsm --dry-run` if it would send any Set.
@@ -30,7 +31,9 @@ pub struct DryRunReport {
     pub sets: Vec<SetEntry>,
     /// Sets of a takeover that are not among `sets`.
     pub takeover: TakeoverSets,
-    /// Subnet as it was read.
+    /// The routes that switches hold beside those planned, where they are others.
+    pub routes: Option<RoutesCompared>,
+    /// The subnet as it was read.
     pub subnet: OnceReport,
 }
 
@@ -137,6 +140,10 @@ impl DryRunReport {
             nodes: nodes.into_values().collect(),
             sets: entries,
             takeover: TakeoverSets::default(),
+            routes: snapshot
+                .plan
+                .as_ref()
+                .and_then(|plan| RoutesCompared::of(inventory, plan)),
             subnet: OnceReport::of(snapshot),
         }
     }
@@ -227,6 +234,9 @@ impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = self.report;
         write!(f, "{}", report.subnet.text())?;
+        if let Some(routes) = &report.routes {
+            write!(f, "{routes}")?;
+        }
         if report.sets.is_empty() {
             writeln!(f, "nothing would be set: the subnet is as rsm plans it")?;
             return write!(f, "{}", report.takeover);

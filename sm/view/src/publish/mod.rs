@@ -31,6 +31,7 @@ mod paths;
 mod published;
 mod qos;
 mod routes;
+pub mod routes_compared;
 mod sa;
 mod services;
 mod state;

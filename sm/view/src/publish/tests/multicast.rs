@@ -1,5 +1,7 @@
 //! Multicast groups, their members and trees.
 
+use std::collections::BTreeMap;
+
 use rsm_api::model::{GroupSelector, JoinState, MulticastGroupFilter, PortId};
 use rsm_api::{LookupError, SaQueries as _};
 use rsm_core::Event;
@@ -180,6 +182,47 @@ fn members_and_trees_are_those_of_the_group() {
     assert!(guids.is_sorted() && guids.contains(&LEAF_1) && guids.contains(&LEAF_2));
     let rest = now(shown.multicast_switches(named, Some(guids[0]), 1)).unwrap();
     assert_eq!(rest.items, tree.items[1..2]);
+}
+
+/// The output ports by switch and multicast LID in a file like `opensm.mcfdbs`.
+fn dumped(text: &str) -> BTreeMap<(Guid, u16), Vec<u8>> {
+    let hex = |number: &str| u64::from_str_radix(number.trim_start_matches("0x"), 16).unwrap();
+    let mut entries = BTreeMap::new();
+    let mut switch = Guid::ZERO;
+    for line in text.lines() {
+        if let Some(guid) = line.strip_prefix("Switch ") {
+            switch = Guid(hex(guid));
+        } else if let Some((mlid, ports)) = line.split_once(" :")
+            && mlid.starts_with("0x")
+        {
+            let ports = ports.split_whitespace().map(|port| hex(port) as u8);
+            entries.insert((switch, hex(mlid) as u16), ports.collect());
+        }
+    }
+    entries
+}
+
+#[test]
+fn dumped_multicast_tables_are_those_that_switches_hold() {
+    let (world, _) = gathered();
+    let dir = tempfile::tempdir().unwrap();
+    crate::dump::snapshot::write(dir.path(), &world.snapshot()).unwrap();
+    let text = std::fs::read_to_string(dir.path().join("opensm.mcfdbs")).unwrap();
+    let mut held = BTreeMap::new();
+    for switch in [SPINE_A, SPINE_B, LEAF_1, LEAF_2] {
+        for mlid in [0xC000, 0xC001] {
+            let holds = |port: &u8| {
+                let port = PortNum(*port);
+                world.sim.multicasts_to(switch, Lid(mlid), port).unwrap()
+            };
+            let ports: Vec<u8> = (0..=5).filter(holds).collect();
+            if !ports.is_empty() {
+                held.insert((switch, mlid), ports);
+            }
+        }
+    }
+    assert_eq!(held.len(), 3, "two leaves and a spine of one tree");
+    assert_eq!(dumped(&text), held);
 }
 
 #[test]
