@@ -81,7 +81,7 @@ fn table(title: &str, rows: &BTreeMap<&str, Row>) -> String {
 /// OpenSM has no such key.
 fn tables() -> [BTreeMap<&'static str, Row>; 2] {
     /// Keys of NVIDIA's manager that rsm takes.
-    const NVIDIA: [&str; 10] = [
+    const NVIDIA: [&str; 11] = [
         "allowed_sm_guids",
         "enable_virt_rec_ext",
         "enhanced_qos_policy_file",
@@ -90,6 +90,7 @@ fn tables() -> [BTreeMap<&'static str, Row>; 2] {
         "qos_sw2sw_sl2vl",
         "qos_sw2sw_vlarb_high",
         "qos_sw2sw_vlarb_low",
+        "sa_enhanced_trust_model",
         "sharp_enabled",
         "virt_enabled",
     ];
