@@ -11,6 +11,7 @@ mod apart;
 pub(crate) mod election;
 pub(crate) mod epoch;
 pub(crate) mod following;
+mod handovers;
 pub(crate) mod inquiry;
 mod lost_registrations;
 pub(crate) mod news;
