@@ -45,7 +45,10 @@ pub(super) enum Convert {
     SlToVl,
     /// 0 leaves virtual ports as they are, 1 turns them off, 2 turns them on.
     Virtualization,
-    /// 0 and 255 (NVIDIA's default) leave the devices as they are, 1 enables FDR10, 2 disables it.
+    /// TRUE refuses requests in the name of another port; with FALSE, the default of NVIDIA's
+    /// manager, rsm keeps its own default.
+    TrustMode,
+    /// 0 and 255 (NVIDIA's default) leave the devices alone, 1 enables FDR10, 2 disables it.
     Fdr10,
     /// 0 leaves aggregation nodes as they are, 1 turns them off. With 2, the default of NVIDIA's
     /// manager, rsm keeps its own default.

@@ -100,7 +100,7 @@ pub use torus_file::{load_torus_layout, parse_torus_layout};
 pub use vl_tables::{SlToVl, VlWeights};
 pub use words::{
     AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, MKeyMode, SmLid, StoreBackend, Takeover,
-    Virtualization,
+    TrustMode, Virtualization,
 };
 
 use std::collections::BTreeSet;

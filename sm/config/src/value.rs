@@ -8,7 +8,7 @@ use rsm_routing::engine::EngineKind;
 
 use super::{
     AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, Isolate, MKeyMode, SmLid, StoreBackend,
-    Takeover, Virtualization,
+    Takeover, TrustMode, Virtualization,
 };
 
 /// The values that a key accepts in a file.
@@ -341,6 +341,7 @@ words!(
     SmLid,
     StoreBackend,
     Takeover,
+    TrustMode,
     Virtualization
 );
 

@@ -30,7 +30,33 @@ impl Takeover {
     }
 }
 
-/// Whether all ports have one M_Key, or each its own.
+/// How the SA treats requests that a port makes in the name of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum TrustMode {
+    /// Obeyed.
+    Off,
+    /// Obeyed; a finding counts them.
+    #[default]
+    Report,
+    /// Refused; a finding counts them.
+    Enforce,
+}
+
+impl TrustMode {
+    /// All values.
+    pub const ALL: [TrustMode; 3] = [TrustMode::Off, TrustMode::Report, TrustMode::Enforce];
+
+    /// The word in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TrustMode::Off => "off",
+            TrustMode::Report => "report",
+            TrustMode::Enforce => "enforce",
+        }
+    }
+}
+
+/// Whether all ports have one M_Key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MKeyMode {
     /// All ports have one key.

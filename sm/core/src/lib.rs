@@ -47,6 +47,7 @@ mod silences;
 mod snapshot;
 mod stage;
 mod trap_pauses;
+mod trap_sources;
 mod traps;
 mod trials;
 pub mod work;
@@ -309,7 +310,7 @@ impl Core {
         self.inquire_again(now);
         self.mind_epoch(now);
         self.mind_rotation(now);
-        if self.epoch.lost.release(now) {
+        if self.epoch.lost.release(now) | self.election.handovers.release(now) {
             self.publish(now);
         }
         self.poll_peer(now);

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use rsm_hardware::sweep::fault;
+use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::{Role, Snapshot};
 
 use super::Core;
 use super::links::LinkContext;
+use super::mastership::election::cable_of;
 use super::mastership::{role, taken_over_tables};
 use super::writing::mismatch_findings;
 
@@ -67,6 +69,7 @@ fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
     }
     findings.extend(core.traps.findings(
         |port| core.inventory.port_name(port),
+        |port| place(core, port),
         |port| core.disables_babbling(port),
     ));
     findings.extend(core.links.findings(&context));
@@ -98,7 +101,13 @@ fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
     findings
 }
 
-/// Findings about other masters.
+/// The name of a port and its cable, for the operator.
+fn place(core: &Core, port: PortKey) -> String {
+    let cable = cable_of(&core.inventory, port);
+    format!("{} {cable}", core.inventory.port_name(port))
+}
+
+/// The findings about masters beside this manager.
 fn findings_of_masters(core: &Core) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Role::Standby { master } = &core.election.role {
@@ -113,6 +122,7 @@ fn findings_of_masters(core: &Core) -> Vec<Finding> {
             text,
         ));
     }
+    findings.extend(core.election.handovers.finding(|port| place(core, port)));
     findings.extend(core.rivals().map(|rival| {
         let text = format!(
             "{} ({}, priority {}) is master, too: both write LIDs and routes until it hands over; this one has precedence \

@@ -1,4 +1,5 @@
-//! Traps: the core represses every trap, does the work of its kind, and merges storms.
+//! Traps: the core represses those within the share of their source, does the work of their kind,
+//! and merges storms.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +16,7 @@ use rsm_state::Role;
 
 use super::stage::Stage;
 use super::trap_pauses::TrapPauses;
+use super::trap_sources::{TrapSender, TrapSources, is_credible};
 use super::{Core, Effect, Mode};
 
 /// Ports whose error reports are counted one by one; reports of further ports only add to the
@@ -24,12 +26,24 @@ const PORTS_REMEMBERED: usize = 4096;
 /// Reports of key violations of a port before it gets a finding: hosts of tenants probe.
 const VIOLATIONS_WORTH_A_FINDING: u32 = 10;
 
-/// State of the traps received so far.
+/// Reported key violations of a port.
+#[derive(Clone, Copy, Debug)]
+struct Violations {
+    count: u32,
+    /// The port that reported the first one.
+    reporter: PortKey,
+    /// A switch or another port reported one as well, so that it is not the word of one host
+    /// against the other.
+    is_confirmed: bool,
+}
+
+/// The traps so far.
 #[derive(Clone, Default, Debug)]
 pub(super) struct TrapHandler {
     pauses: TrapPauses,
-    /// Number of key violations, by port.
-    violations: BTreeMap<PortKey, u32>,
+    sources: TrapSources,
+    /// Key violations by the port that used a wrong key.
+    violations: BTreeMap<PortKey, Violations>,
     babbling: Babbling,
     /// Number of traps, by trap number.
     counts: BTreeMap<u16, u64>,
@@ -45,10 +59,15 @@ impl TrapHandler {
         }
     }
 
-    fn violation(&mut self, port: PortKey) {
+    fn violation(&mut self, port: PortKey, reporter: PortKey, is_switch: bool) {
         if self.violations.len() < PORTS_REMEMBERED || self.violations.contains_key(&port) {
-            let count = self.violations.entry(port).or_default();
-            *count = count.saturating_add(1);
+            let violations = self.violations.entry(port).or_insert(Violations {
+                count: 0,
+                reporter,
+                is_confirmed: is_switch,
+            });
+            violations.count = violations.count.saturating_add(1);
+            violations.is_confirmed |= is_switch || violations.reporter.node != reporter.node;
         }
     }
 
@@ -69,20 +88,43 @@ impl TrapHandler {
 
     /// Findings about ports with many reports.
     ///
-    /// `is_disabled` says whether the link of a babbling port is disabled, or about to be.
+    /// `place` has the name of a port and its cable, and `is_disabled` whether the link of a babbling
+    /// port is disabled, or about to be.
     pub(super) fn findings(
         &self,
         name: impl Fn(PortKey) -> String,
+        place: impl Fn(PortKey) -> String,
         is_disabled: impl Fn(PortKey) -> bool,
     ) -> Vec<Finding> {
         let violations = self.violations.iter();
-        let violations = violations.filter(|&(_, &count)| count >= VIOLATIONS_WORTH_A_FINDING);
-        let violations = violations.map(|(&port, count)| {
-            let text = format!(
-                "{} reported {count} times key violations; a host uses a wrong M_Key, P_Key or Q_Key",
-                name(port)
-            );
-            (FindingKind::KeyViolation, port, text)
+        let violations =
+            violations.filter(|&(_, reported)| reported.count >= VIOLATIONS_WORTH_A_FINDING);
+        let violations = violations.map(|(&port, reported)| {
+            let Violations {
+                count,
+                reporter,
+                is_confirmed,
+            } = *reported;
+            let (subject, text) = match is_confirmed {
+                true => (
+                    port,
+                    format!(
+                        "{} used a wrong M_Key, P_Key or Q_Key {count} times, as others report: its packets are dropped; \
+                         see what runs on its host",
+                        name(port)
+                    ),
+                ),
+                false => (
+                    reporter,
+                    format!(
+                        "{} reports {count} packets with a wrong M_Key, P_Key or Q_Key from {}, and no other port does: \
+                         that port uses a wrong key, or the report is false; see what runs on both hosts",
+                        name(reporter),
+                        name(port)
+                    ),
+                ),
+            };
+            (FindingKind::KeyViolation, subject, text)
         });
         let babbling = self.babbling.ports().map(|(port, count)| {
             let remedy = if is_disabled(port) {
@@ -99,10 +141,10 @@ impl TrapHandler {
             (FindingKind::BabblingPort, port, text)
         });
         let all = violations.chain(babbling);
-        all.map(|(kind, port, text)| {
+        let all = all.map(|(kind, port, text)| {
             Finding::new(kind, Subject::Port(port), Severity::Warning, text)
-        })
-        .collect()
+        });
+        all.chain(self.sources.findings(place)).collect()
     }
 }
 
@@ -117,21 +159,62 @@ impl Core {
             // Only the master sends to agents; a standby that represses would take the trap away
             // from the master.
             (Method::TRAP, Notice::ID) if self.election.role == Role::Master => {
-                let source = self.source_of(datagram);
-                self.repress(datagram, source);
-                let mut notice = *Notice::from_data(smp.data());
-                if !notice.issuer_lid().is_unicast() {
-                    notice.set_issuer_lid(source);
-                }
-                self.on_trap(&notice, source, now);
-                self.outbox.push(Effect::Notice(Box::new(notice)));
+                self.on_trap_datagram(datagram, now);
             }
-            (Method::GET | Method::SET, SmInfo::ID) => self.on_sm_info(datagram),
+            (Method::GET | Method::SET, SmInfo::ID) => self.on_sm_info(datagram, now),
             _ => {}
         }
     }
 
-    /// The LID that sent a trap. A trap of the own node may never have been on the wire, and then
+    /// Takes a trap: nothing comes of one from a LID that no port has, beyond the share of its
+    /// source, or about another port than its sender.
+    fn on_trap_datagram(&mut self, datagram: &Datagram, now: Time) {
+        let smp = Smp::from_bytes(&datagram.mad);
+        let mut notice = *Notice::from_data(smp.data());
+        let number = notice.nvidia_trap().unwrap_or(notice.trap_number().0);
+        *self.traps.counts.entry(number).or_default() += 1;
+        let source = self.source_of(datagram);
+        if !notice.issuer_lid().is_unicast() {
+            notice.set_issuer_lid(source);
+        }
+        let sender = match datagram.remote.lid {
+            Lid::NONE => self.inventory.local,
+            _ => self.holder(source),
+        };
+        let Some(sender) = sender else {
+            // Without a plan, ports are yet to get their LIDs.
+            if self.plans.in_force().is_none() {
+                self.believe_trap(datagram, &notice, source, now);
+            }
+            return;
+        };
+        self.listen_for_babbling(&notice, sender, now);
+        let is_within_share = self.traps.sources.admit(sender, now);
+        let is_switch = self.inventory.is_switch(sender.node);
+        let is_of_node = |lid| self.holder(lid).is_some_and(|at| at.node == sender.node);
+        if !is_credible(&notice, TrapSender { source, is_switch }, is_of_node) {
+            if is_within_share {
+                self.repress(datagram, source);
+            }
+            if self.traps.sources.note_forged(sender) {
+                self.publish(now);
+            }
+        } else if is_within_share {
+            self.believe_trap(datagram, &notice, source, now);
+        } else if let TrapDetails::LinkStateChange(change) = notice.details() {
+            // The readings of a switch have pauses of their own.
+            self.on_link_state_change(change.lid(), now);
+        }
+    }
+
+    /// Represses a trap, does its work and passes it on to the SA.
+    fn believe_trap(&mut self, datagram: &Datagram, notice: &Notice, source: Lid, now: Time) {
+        self.repress(datagram, source);
+        self.on_trap(notice, source, now);
+        self.outbox.push(Effect::Notice(Box::new(*notice)));
+    }
+
+    /// The LID that sent a trap. A trap of the own node may never have been on the wire; it then
     /// states 0.
     fn source_of(&self, trap: &Datagram) -> Lid {
         if trap.remote.lid != Lid::NONE {
@@ -163,38 +246,18 @@ impl Core {
 
     /// Does the work of a trap from the LID `source`.
     fn on_trap(&mut self, notice: &Notice, source: Lid, now: Time) {
-        self.listen_for_babbling(notice, source, now);
-        let number = notice.nvidia_trap().unwrap_or(notice.trap_number().0);
-        *self.traps.counts.entry(number).or_default() += 1;
         match notice.details() {
-            TrapDetails::LinkStateChange(_)
-            | TrapDetails::LocalChange(_)
-            | TrapDetails::SystemImageGuidChange(_)
+            TrapDetails::LocalChange(_) | TrapDetails::SystemImageGuidChange(_)
                 if !self.config.reads_on_trap => {}
-            TrapDetails::LinkStateChange(change) => {
-                if let Some(at) = self.holder(change.lid()) {
-                    let node = self.inventory.node(at.node);
-                    let ports = node.map_or(0, |node| u32::from(node.info.num_ports()));
-                    match self.traps.pauses.admit(at.node, ports, now) {
-                        Ok(()) => {
-                            let name = self.name(at.node);
-                            self.work.look_at(at.node, format!("trap 128 from {name}"));
-                        }
-                        // The sweep under way reads the switch anyway.
-                        Err(_) if self.joins_sweep(at.node) => {}
-                        Err(when) => self.work.look_at_later(at.node, when),
-                    }
-                } else {
-                    // The switch is unknown: all switches are asked.
-                    self.work.sweep_lightly();
-                }
-            }
-            TrapDetails::PortThreshold(threshold) => self.on_threshold(threshold, source, now),
+            TrapDetails::LinkStateChange(change) => self.on_link_state_change(change.lid(), now),
+            TrapDetails::PortThreshold(threshold) => self.on_threshold(threshold, now),
             TrapDetails::LocalChange(change) => self.look_at_holder(change.lid()),
             TrapDetails::SystemImageGuidChange(change) => self.look_at_holder(change.lid()),
             TrapDetails::BadMKey(violation) => self.on_bad_m_key(notice, violation, now),
-            TrapDetails::BadKeys(violation) => self.count_violation(violation.lid1()),
-            TrapDetails::BadPKeyAtSwitch(violation) => self.count_violation(violation.lid1()),
+            TrapDetails::BadKeys(violation) => self.count_violation(violation.lid1(), source),
+            TrapDetails::BadPKeyAtSwitch(violation) => {
+                self.count_violation(violation.lid1(), source);
+            }
             TrapDetails::VPortStateChange(change) => self.on_vport_change(change.lid(), None),
             TrapDetails::VPortLocalChange(change) => {
                 self.on_vport_change(change.lid(), Some(change.vport_index()));
@@ -205,7 +268,30 @@ impl Core {
         }
     }
 
-    /// Whether the sweep under way, of which `switch` is a target, handles the new report as well.
+    /// The switch with this LID reports that the state of a link changed.
+    fn on_link_state_change(&mut self, lid: Lid, now: Time) {
+        if !self.config.reads_on_trap {
+            return;
+        }
+        let Some(at) = self.holder(lid) else {
+            // The switch is unknown: ask each of them.
+            self.work.sweep_lightly();
+            return;
+        };
+        let node = self.inventory.node(at.node);
+        let ports = node.map_or(0, |node| u32::from(node.info.num_ports()));
+        match self.traps.pauses.admit(at.node, ports, now) {
+            Ok(()) => {
+                let name = self.name(at.node);
+                self.work.look_at(at.node, format!("trap 128 from {name}"));
+            }
+            // The sweep under way reads the switch anyway.
+            Err(_) if self.joins_sweep(at.node) => {}
+            Err(when) => self.work.look_at_later(at.node, when),
+        }
+    }
+
+    /// Whether the sweep under way, of which `switch` is a target, takes the new report in.
     fn joins_sweep(&mut self, switch: Guid) -> bool {
         match &mut self.stage {
             Stage::Sweeping(sweep) => {
@@ -215,27 +301,19 @@ impl Core {
         }
     }
 
-    /// Handles a port's report of link errors. Only the agent of its own node is believed, because
-    /// routes may avoid the link.
-    fn on_threshold(&mut self, threshold: &PortThreshold, source: Lid, now: Time) {
+    /// A port reports errors of its link: routes may go around the link for it.
+    fn on_threshold(&mut self, threshold: &PortThreshold, now: Time) {
         let Some(at) = self.holder(threshold.lid()) else {
             return;
         };
-        let sender = self.holder(source);
-        if sender.is_none_or(|sender| sender.node != at.node) {
-            return;
-        }
         let port = PortKey::new(at.node, threshold.port_num());
         if self.inventory.port(port).is_some() && self.links.report(port, now) {
             self.health_changed(now);
         }
     }
 
-    /// Counts the trap for the port that it names, or else for the port that sent it.
-    fn listen_for_babbling(&mut self, notice: &Notice, source: Lid, now: Time) {
-        let Some(sender) = self.holder(source) else {
-            return;
-        };
+    /// Counts the trap for its port, or else for the port that it came from.
+    fn listen_for_babbling(&mut self, notice: &Notice, sender: PortKey, now: Time) {
         let port = match notice.details() {
             TrapDetails::PortThreshold(threshold) => {
                 PortKey::new(sender.node, threshold.port_num())
@@ -301,7 +379,7 @@ impl Core {
         let is_own = self.inventory.may_have_sent(port, violation.m_key())
             && (own_lid == Some(violation.lid()) || violation.dr_notice());
         if !is_own {
-            return self.count_violation(violation.lid());
+            return self.count_violation(violation.lid(), notice.issuer_lid());
         }
         let Some(port) = port else { return };
         if self.inventory.holds_m_key(port, violation.m_key()) {
@@ -312,17 +390,19 @@ impl Core {
         }
     }
 
-    fn count_violation(&mut self, lid: Lid) {
-        if let Some(at) = self.holder(lid) {
-            self.traps.violation(at);
+    /// Counts a wrong key of the port with this LID, as the port at `source` reports it.
+    fn count_violation(&mut self, lid: Lid, source: Lid) {
+        if let Some(at) = self.holder(lid)
+            && let Some(reporter) = self.holder(source)
+        {
+            let is_switch = self.inventory.is_switch(reporter.node);
+            self.traps.violation(at, reporter, is_switch);
         }
     }
 
-    /// The port that has `lid` according to the plan in force, or to the last sweep before there is
-    /// one; `None` if there is none.
-    fn holder(&self, lid: Lid) -> Option<PortKey> {
-        // Traps may come by the thousand, with any LID: with a plan, no trap causes a search of all
-        // ports.
+    /// The port that has `lid` by the plan in force, or, before there is one, by the last sweep.
+    pub(super) fn holder(&self, lid: Lid) -> Option<PortKey> {
+        // Traps come by the thousand, with any LID: with a plan no trap searches all ports.
         let Some(plan) = self.plans.in_force() else {
             return self.inventory.by_lid(lid);
         };

@@ -109,6 +109,10 @@ pub enum FindingKind {
     BabblingPort,
     /// A port reports key violations (traps 256 to 259).
     KeyViolation,
+    /// A port sends notices or traps in the name of other ports.
+    ForgedTrap,
+    /// Hosts order handovers of the subnet without an end.
+    HandoverFlood,
     /// The local port of this subnet manager is down, or trained again.
     LocalPort,
     /// Another subnet manager is master: this one stands by, or is master as well.
@@ -169,7 +173,11 @@ pub enum FindingKind {
     PartitionNodeGuid,
     /// The SA refuses a host's join of a multicast group.
     JoinRefused,
-    /// Devices lack the settings of congestion control, which is on.
+    /// Ports ask the SA in the name of other ports.
+    SaTrust,
+    /// Ports ask more of the SA than their share.
+    SaShare,
+    /// Devices do not have the settings of congestion control, which is on.
     CongestionControl,
     /// A fault of GPU hosts or their cables.
     Gpu(GpuFindingKind),
@@ -235,6 +243,8 @@ finding_codes! {
             FindingKind::LinkErrors => "link-errors",
             FindingKind::BabblingPort => "babbling-port",
             FindingKind::KeyViolation => "key-violation",
+            FindingKind::ForgedTrap => "forged-trap",
+            FindingKind::HandoverFlood => "handover-flood",
             FindingKind::LocalPort => "local-port",
             FindingKind::OtherMaster => "other-master",
             FindingKind::TableTooSmall => "table-too-small",
@@ -263,6 +273,8 @@ finding_codes! {
             FindingKind::PartitionLimitedOnly => "partition-limited-only",
             FindingKind::PartitionNodeGuid => "partition-node-guid",
             FindingKind::JoinRefused => "join-refused",
+            FindingKind::SaTrust => "sa-trust",
+            FindingKind::SaShare => "sa-share",
             FindingKind::CongestionControl => "congestion-control",
         }
     }

@@ -43,6 +43,7 @@ impl Sa {
         self.reregister.lost(self.events.handle_deadline(now));
         self.services.handle_deadline(now);
         self.refused_joins.handle_deadline(now);
+        self.offences.handle_deadline(now);
         if let Some(directory) = &self.sa_snapshot.directory {
             while let Some(event) = self.multicast.poll_event() {
                 let news = match event {
@@ -104,6 +105,7 @@ impl Sa {
             of_guids,
             of_events,
             self.refused_joins.next_deadline(),
+            self.offences.next_deadline(),
         ]
         .into_iter()
         .flatten()

@@ -55,6 +55,7 @@ pub use partitions::{can_talk, planned_keys};
 pub use path::NoPath;
 pub use path::between::{PathEnd, PathQuery, TracedPath};
 pub use path_qos::SlReason;
+use rsm_ids::Lid;
 use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::RemoteAddress;
@@ -62,7 +63,7 @@ use rsm_mad::wire::attr::Notice;
 pub use sa_snapshot::SaSnapshot;
 pub use searches::{Searches, Taken};
 pub use statistics::{SaCounters, Statistics};
-pub use trust::Trust;
+pub use trust::{Offence, Trust, TrustRules};
 
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::Finding;
@@ -76,6 +77,7 @@ use self::mcast::{
 use self::refused_joins::RefusedJoins;
 use self::reregister::LostRegistrations;
 use self::services::{ServiceRegistry, ServicesView};
+use self::trust::Offences;
 
 /// Time for which saved members count before a sweep has found their ports: longer than the sweep
 /// and bring-up of a large subnet take.
@@ -91,7 +93,7 @@ pub struct SaRequest<'a> {
 }
 
 /// Configuration of the SA.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SaConfig {
     /// The SA's SM_Key, which trusted requesters show; 0 if no requester is trusted.
     pub sm_key: u64,
@@ -99,6 +101,8 @@ pub struct SaConfig {
     pub lists_vports: bool,
     /// Rules for multicast groups and joins.
     pub groups: GroupRules,
+    /// Which requests ports may make in the name of others.
+    pub trust: TrustRules,
 }
 
 /// The registrations of hosts with the SA at one moment. While it exists, each part that changes is
@@ -130,7 +134,10 @@ pub struct Sa {
     events: Events,
     reregister: LostRegistrations,
     refused_joins: RefusedJoins,
-    /// The last directory whose ports were compared with its predecessor's.
+    offences: Offences,
+    /// The last findings about refused joins, and about offences.
+    findings: [Vec<Finding>; 2],
+    /// The last directory whose ports were compared with those of the one before it.
     seen: Option<Arc<Directory>>,
     /// Time of the last group set for the core, and the number of memberships examined for it.
     told: Option<(Time, u32)>,
@@ -144,13 +151,14 @@ pub struct Sa {
 impl Sa {
     /// Creates an SA that knows nothing yet, and answers no request until it does.
     pub fn new(config: SaConfig) -> Sa {
+        let multicast = GroupRegistry::new(GroupRegistryConfig {
+            rules: config.groups,
+            ..GroupRegistryConfig::default()
+        });
         Sa {
             config,
             sa_snapshot: SaSnapshot::default(),
-            multicast: GroupRegistry::new(GroupRegistryConfig {
-                rules: config.groups,
-                ..GroupRegistryConfig::default()
-            }),
+            multicast,
             services: ServiceRegistry::default(),
             guids: AliasRegistry::default(),
             is_unseen: false,
@@ -158,6 +166,8 @@ impl Sa {
             events: Events::default(),
             reregister: LostRegistrations::default(),
             refused_joins: RefusedJoins::default(),
+            offences: Offences::default(),
+            findings: [Vec::new(), Vec::new()],
             seen: None,
             told: None,
             saved: None,
@@ -187,6 +197,7 @@ impl Sa {
         if !self.is_serving() {
             // Another manager refuses joins now, or no manager does.
             self.refused_joins.clear();
+            self.offences.clear();
         }
         if same {
             return;
@@ -207,8 +218,9 @@ impl Sa {
                 rules: self.config.groups,
                 ..GroupRegistryConfig::default()
             });
-            registry.set_capacity(directory.multicast_capacity());
-            // Groups beyond the limits are not created; the first ones always have room.
+            let partitions = directory.plan.policy.partitions.list.len();
+            registry.set_capacity(directory.multicast_capacity(), partitions);
+            // Groups beyond the limits are not made; the first ones always have room.
             registry.set_well_known(&directory.well_known_groups());
         }
     }
@@ -244,10 +256,31 @@ impl Sa {
         self.events.unanswered(tid);
     }
 
-    /// Findings about refused joins; `None` if they cannot differ from those of the last call.
+    /// The findings about refused joins, and about ports that ask in the name of others or more
+    /// than their share, if they may differ from those of the last call.
     pub fn poll_findings(&mut self, now: Time) -> Option<Vec<Finding>> {
         let directory = self.sa_snapshot.in_force().cloned();
-        self.refused_joins.poll(directory.as_deref(), now)
+        let directory = directory.as_deref();
+        let polled = [
+            self.refused_joins.poll(directory, now),
+            self.offences.poll(directory, self.config.trust.mode, now),
+        ];
+        let has_news = polled.iter().any(Option::is_some);
+        for (last, polled) in self.findings.iter_mut().zip(polled) {
+            if let Some(findings) = polled {
+                *last = findings;
+            }
+        }
+        has_news.then(|| self.findings.concat())
+    }
+
+    /// The port at `lid` has made `requests` beyond a share that is kept outside this state machine.
+    pub fn note_share(&mut self, lid: Lid, offence: Offence, requests: u64, now: Time) {
+        let directory = self.sa_snapshot.in_force();
+        let port = directory.and_then(|directory| Some(directory.end(directory.by_lid(lid)?).guid));
+        if let Some(port) = port {
+            self.offences.note(port, offence, requests, now);
+        }
     }
 
     /// Subscriptions to notices.
@@ -290,10 +323,12 @@ impl Sa {
     /// meanwhile.
     pub fn restore_anew(&mut self, remembered: SavedSaState, now: Time) -> usize {
         let statistics = Arc::clone(&self.statistics);
-        let mut anew = Sa::new(self.config).counting_in(statistics);
+        let mut anew = Sa::new(self.config.clone()).counting_in(statistics);
         let left_out = anew.restore(remembered, now);
         anew.refused_joins = std::mem::take(&mut self.refused_joins);
         anew.refused_joins.clear();
+        anew.offences = std::mem::take(&mut self.offences);
+        anew.offences.clear();
         anew.answer_from(self.sa_snapshot.clone());
         *self = anew;
         left_out

@@ -2,19 +2,21 @@
 
 use std::sync::Arc;
 
+use rsm_config::TrustMode;
 use rsm_mad::Time;
 use rsm_mad::ids::Gid;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::header::{AttrId, BASE_VERSION, Class, Method, Status};
 use rsm_mad::wire::sa::{
-    CLASS_VERSION, GuidInfoRecord, InformInfo, McMemberRecord, Record as _, SaHeader, ServiceRecord,
+    CLASS_VERSION, GuidInfoRecord, InformInfo, McMemberRecord, Record as _, SaHeader, SaStatus,
+    ServiceRecord,
 };
 
 use super::answer::{self, SaAnswer};
 use super::asked::Asked;
 use super::directory::Directory;
 use super::ends::EndIx;
-use super::trust::Trust;
+use super::trust::{self, Offence, Trust};
 use super::{Sa, SaRequest, Touched, guids, query, services};
 
 impl Sa {
@@ -45,18 +47,88 @@ impl Sa {
             self.statistics.unserved();
             return None;
         };
+        let shown_gid = self.check_gid(&directory, port, request.requester, now)?;
         let mad = header.mad();
         self.statistics.asked(mad.attribute(), mad.method());
         let asker = (port, request.requester);
+        if let Err(status) = shown_gid {
+            self.statistics.decided(status);
+            return Some(SaAnswer::refusal(request.requester, header, status));
+        }
         let answer = match self.answer(&directory, (header, data), trust, asker, now) {
             Ok(body) => SaAnswer::new(request.requester, header, body),
-            Err(status) => SaAnswer::refusal(request.requester, header, status),
+            Err(status) => {
+                if status == SaStatus::NO_RESOURCES {
+                    self.note_used_up(&directory, (header, data), port, now);
+                }
+                SaAnswer::refusal(request.requester, header, status)
+            }
         };
         self.count(&answer);
         Some(answer)
     }
 
-    /// Continues the search of an answer that is [open](SaAnswer::is_open), for as long as one
+    /// Compares the GID in the global route header of a request with its port. `None` where a GID
+    /// that no port has gets no answer: its virtual port may be new.
+    ///
+    /// # Errors
+    /// ERR_REQ_DENIED where the rules refuse the GID of another port.
+    fn check_gid(
+        &mut self,
+        directory: &Directory,
+        port: EndIx,
+        address: RemoteAddress,
+        now: Time,
+    ) -> Option<Result<(), Status>> {
+        let mode = self.config.trust.mode;
+        if mode == TrustMode::Off || !trust::shows_foreign_gid(directory, port, &address) {
+            return Some(Ok(()));
+        }
+        let guid = directory.end(port).guid;
+        let is_known = address
+            .grh
+            .is_some_and(|grh| directory.by_gid(grh.gid).is_some());
+        if is_known {
+            self.offences.note(guid, Offence::SourceGid, 1, now);
+        }
+        match (mode, is_known) {
+            (TrustMode::Enforce, true) => Some(Err(SaStatus::REQ_DENIED)),
+            (TrustMode::Enforce, false) => {
+                self.statistics.unserved();
+                None
+            }
+            _ => Some(Ok(())),
+        }
+    }
+
+    /// The trust in a request to change records from `requester`.
+    ///
+    /// # Errors
+    /// ERR_REQ_DENIED where the rules refuse a change for another port.
+    fn trust_to_change(
+        &mut self,
+        directory: &Directory,
+        requester: EndIx,
+        asked: (&SaHeader, &[u8]),
+        (trust, now): (Trust, Time),
+    ) -> Result<Trust, Status> {
+        let guid = directory.end(requester).guid;
+        let trust = trust.to_change(&self.config.trust, guid);
+        let mode = self.config.trust.mode;
+        if trust.acts_for_all() || mode == TrustMode::Off {
+            return Ok(trust);
+        }
+        let Some(offence) = trust::offence(directory, requester, asked) else {
+            return Ok(trust);
+        };
+        self.offences.note(guid, offence, 1, now);
+        match mode {
+            TrustMode::Enforce => Err(SaStatus::REQ_DENIED),
+            TrustMode::Off | TrustMode::Report => Ok(trust),
+        }
+    }
+
+    /// Continues the search of an answer that is [open](SaAnswer::is_open), for as long as
     /// [`SaAnswer::pull`] takes. Returns whether the search has ended.
     pub fn go_on(&mut self, answer: &mut SaAnswer) -> bool {
         let was_open = answer.is_open();
@@ -98,6 +170,10 @@ impl Sa {
         }
         let asked = (header, data);
         let changes = matches!(mad.method(), Method::SET | Method::DELETE);
+        let trust = match changes {
+            true => self.trust_to_change(directory, requester, asked, (trust, now))?,
+            false => trust,
+        };
         match mad.attribute() {
             McMemberRecord::ID if changes => {
                 return self.change_membership(directory, asked, requester, trust, now);
@@ -239,7 +315,35 @@ impl Sa {
         }
     }
 
-    /// Handles the message if it answers a report. Returns whether it does.
+    /// Notes which share of the requester was used up, if its change was refused for that and not
+    /// because the table of all is full.
+    fn note_used_up(
+        &mut self,
+        directory: &Directory,
+        (header, data): (&SaHeader, &[u8]),
+        requester: EndIx,
+        now: Time,
+    ) {
+        let guid = directory.end(requester).guid;
+        let used_up = match header.mad().attribute() {
+            McMemberRecord::ID => {
+                let record = McMemberRecord::from_prefix(data);
+                let port = record.and_then(|record| directory.by_gid(record.port_gid()));
+                port.and_then(|port| self.multicast.used_up(guid, directory.end(port).guid))
+            }
+            ServiceRecord::ID => self.services.is_used_up(guid).then_some(Offence::Services),
+            InformInfo::ID => self
+                .events
+                .is_used_up(guid)
+                .then_some(Offence::Subscriptions),
+            _ => None,
+        };
+        if let Some(offence) = used_up {
+            self.offences.note(guid, offence, 1, now);
+        }
+    }
+
+    /// Takes the message if it answers a report. Returns whether it does.
     fn report_answered(&mut self, request: SaRequest<'_>) -> bool {
         let Some((header, _)) = SaHeader::split(request.bytes) else {
             return false;

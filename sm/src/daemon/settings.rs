@@ -371,6 +371,10 @@ pub(super) fn sa_config(config: &Config) -> Result<rsm_sa::SaConfig, ConfigError
             validate_ipoib: config.sa.validate_ipoib,
             consolidate_ipv6_snm: config.sa.consolidate_ipv6_snm,
         },
+        trust: rsm_sa::TrustRules {
+            mode: config.sa.trust_mode,
+            proxies: Arc::new(config.sa.trust_proxies.iter().copied().collect()),
+        },
     })
 }
 

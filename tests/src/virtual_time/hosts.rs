@@ -359,7 +359,7 @@ impl Hosts {
     fn send_answer(&mut self, answer: SaAnswer) {
         let (header, remote) = (*answer.header(), answer.remote);
         let messenger = &mut self.server.messenger;
-        match messenger.send(outgoing(answer), Duration::ZERO, self.now) {
+        match messenger.send(outgoing(answer, Arc::default()), Duration::ZERO, self.now) {
             Ok(()) | Err(NotSent::Refused(Refused::UnderWay)) => {}
             Err(NotSent::Refused(_)) => {
                 let mut header = header;

@@ -80,8 +80,8 @@ fn table(title: &str, rows: &BTreeMap<&str, Row>) -> String {
 /// The keys of OpenSM, and those of NVIDIA's manager alone. A key with a counterpart is OpenSM's,
 /// unless it is listed here as NVIDIA's.
 fn tables() -> [BTreeMap<&'static str, Row>; 2] {
-    /// Keys of NVIDIA's manager with a counterpart in rsm.
-    const NVIDIA: [&str; 10] = [
+    /// Keys of NVIDIA's manager that rsm takes.
+    const NVIDIA: [&str; 11] = [
         "allowed_sm_guids",
         "enable_virt_rec_ext",
         "enhanced_qos_policy_file",
@@ -90,6 +90,7 @@ fn tables() -> [BTreeMap<&'static str, Row>; 2] {
         "qos_sw2sw_sl2vl",
         "qos_sw2sw_vlarb_high",
         "qos_sw2sw_vlarb_low",
+        "sa_enhanced_trust_model",
         "sharp_enabled",
         "virt_enabled",
     ];

@@ -136,6 +136,10 @@ fn given<'a>(
             2 => "on",
             _ => return Err(Some("expected 0, 1 or 2")),
         }),
+        Convert::TrustMode => match flag(value)? {
+            true => Given::Text("enforce"),
+            false => return Ok(None),
+        },
         Convert::Fdr10 => Given::Text(match read()? {
             0 | 255 => "as-is",
             1 => "on",

@@ -32,7 +32,7 @@ use super::convert::Convert;
 use super::value::{Kind, Takes};
 use super::{
     AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, Isolate, MKeyMode, SlToVl, SmLid,
-    StoreBackend, Symptom, Takeover, Virtualization, VlWeights,
+    StoreBackend, Symptom, Takeover, TrustMode, Virtualization, VlWeights,
 };
 
 /// One hour in milliseconds: longer intervals are a mistake in the unit.
@@ -231,6 +231,17 @@ sections! {
         /// GUIDInfoRecord, P_KeyTableRecord) also have the virtual ports with a LID of their own. A
         /// question about such a LID or GUID is answered in any case.
         virtual_port_records: bool = false, opensm "enable_virt_rec_ext" as Flag, at start;
+
+        /// What the SA does with a request in which a host joins or leaves a multicast group, or
+        /// registers services or alias GUIDs, for a port that is not its own, or shows the GID of
+        /// another port. `off`: as IBA permits. `report`: the same, and finding sa-trust counts
+        /// them. `enforce`: it refuses them, and counts them. Requests with the key of the SA may
+        /// always do so. A port on which a virtual port runs, or that is on the same adapter, is its own.
+        trust_mode: TrustMode = TrustMode::Report, opensm "sa_enhanced_trust_model" as TrustMode, at start;
+
+        /// Port GUIDs, separated by commas, from which hosts may make such requests without the
+        /// key of the SA: those of managers of virtual machines or of storage.
+        trust_proxies: Vec<Guid> = Vec::new(), example "\"0x0002c90300001234\"", at start;
     }
 
     /// How rsm assigns LIDs.

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rsm_hardware::sweep::inventory::Inventory;
-use rsm_ids::{Guid, PortKey};
+use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::client::{Request, RequestFailure, Response};
 use rsm_mad::ids::Tid;
@@ -32,6 +32,7 @@ use rsm_mad::wire::smp::{Smp, SmpRequest};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::{Identity, Other, Role};
 
+use super::handovers::Handovers;
 use super::inquiry::{Inquiry, Suspicion};
 use super::peer_polls::PeerPolls;
 use super::role;
@@ -77,6 +78,8 @@ pub(crate) struct Election {
     pub(crate) peer_polls: PeerPolls,
     /// Managers that are visible (IsSM) and do not answer.
     pub(crate) silent: SilentManagers,
+    /// Handovers to this manager while it is the master.
+    pub(crate) handovers: Handovers,
 }
 
 impl Election {
@@ -95,16 +98,21 @@ impl Election {
             rivals: Vec::new(),
             peer_polls: PeerPolls::default(),
             silent: SilentManagers::default(),
+            handovers: Handovers::default(),
         }
     }
 
-    /// Time at which the inquiry or a poll asks again; `None` if none does.
+    /// When the inquiry or a poll asks again, or a finding ends.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let inquiry = self.inquiry.as_ref().and_then(|inquiry| inquiry.deadline());
-        [inquiry, self.peer_polls.deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            inquiry,
+            self.peer_polls.deadline(),
+            self.handovers.deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 }
 
@@ -125,7 +133,7 @@ impl HandingOver {
 
 impl Core {
     /// Answers SubnGet(SMInfo), and SubnSet(SMInfo) from another manager.
-    pub(crate) fn on_sm_info(&mut self, datagram: &Datagram) {
+    pub(crate) fn on_sm_info(&mut self, datagram: &Datagram, now: Time) {
         let request = Smp::from_bytes(&datagram.mad);
         let has_key = self
             .inventory
@@ -146,8 +154,11 @@ impl Core {
         let sender = *SmInfo::from_data(request.data());
         let status = match is_order {
             false => Status::OK,
-            true if self.may_order(control, &sender) => Status::OK,
-            true => Status::INVALID_FIELD,
+            true if !self.may_order(control, &sender) => Status::INVALID_FIELD,
+            true if self.is_one_handover_too_many(control, datagram.remote.lid, now) => {
+                Status::BUSY
+            }
+            true => Status::OK,
         };
         let mut shown = self.sm_info();
         if !has_key {
@@ -163,14 +174,29 @@ impl Core {
         }
         if status.is_ok() {
             self.obey(control, &sender);
-        } else if sender.sm_state() == SmState::Master
+        } else if status == Status::INVALID_FIELD
+            && sender.sm_state() == SmState::Master
             && sender.sm_key() == self.config.identity.sm_key
         {
             self.election.suspicion = Some(Suspicion { lid: None });
         }
     }
 
-    /// Whether `sender` may give the order `control`, and this manager's role allows it.
+    /// Whether the order from `source` hands the subnet over to this manager, which is the master and
+    /// does not doubt it, more often than managers do.
+    fn is_one_handover_too_many(&mut self, control: SmControl, source: Lid, now: Time) -> bool {
+        let is_master = self.election.role == Role::Master && self.election.inquiry.is_none();
+        if control != SmControl::HANDOVER || !is_master || self.election.handovers.admit(now) {
+            return false;
+        }
+        let from = self.holder(source);
+        if self.election.handovers.note_refused(from, now) {
+            self.publish(now);
+        }
+        true
+    }
+
+    /// Whether `sender` may give the order `control`, and the role of this manager allows it.
     fn may_order(&self, control: SmControl, sender: &SmInfo) -> bool {
         let giver = match control {
             SmControl::ACKNOWLEDGE => SmState::Standby,

@@ -220,7 +220,7 @@ impl Core {
         self.weigh(now);
         if !self.may_be_replaced() {
             for question in std::mem::take(&mut self.election.deferred) {
-                self.on_sm_info(&question);
+                self.on_sm_info(&question, now);
             }
         }
     }

@@ -10,6 +10,7 @@
 pub(crate) mod election;
 pub(crate) mod epoch;
 pub(crate) mod following;
+mod handovers;
 pub(crate) mod inquiry;
 mod lost_registrations;
 pub(crate) mod news;

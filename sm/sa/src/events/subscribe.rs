@@ -112,7 +112,12 @@ impl Events {
             .map(|(id, _)| id)
     }
 
-    /// The lowest number that the port does not use; ERR_NO_RESOURCES if there is none.
+    /// Whether the port with this GUID has as many subscriptions as it may.
+    pub(crate) fn is_used_up(&self, port: Guid) -> bool {
+        self.of_port(port).count() >= MAX_PER_PORT
+    }
+
+    /// The lowest number that the port does not use.
     fn free_number(&self, port: Guid) -> Result<u16, Status> {
         let used: BTreeSet<u16> = self.of_port(port).map(|(id, _)| id.number).collect();
         if used.len() >= MAX_PER_PORT || self.subscriptions.len() >= MAX_SUBSCRIPTIONS {

@@ -153,12 +153,12 @@ fn places(
     // Refuses components that the record does not have.
     Template::new(record, mask, ComponentMask(u64::MAX))?;
     let directory = requester.directory;
-    let trusted = requester.trust.is_trusted();
+    let acts_for_all = requester.trust.acts_for_all();
     let ix = directory
         .by_lid(record.lid())
-        .filter(|&ix| trusted || directory.may_see(requester.port, ix))
+        .filter(|&ix| acts_for_all || directory.may_see(requester.port, ix))
         .ok_or(SaStatus::NO_RECORDS)?;
-    if ix != requester.port && !trusted {
+    if ix != requester.port && !acts_for_all {
         return Err(SaStatus::REQ_DENIED);
     }
     let (_, port) = directory.port(ix);

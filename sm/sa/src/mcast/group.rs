@@ -44,7 +44,9 @@ pub struct MulticastGroup {
     pub mlid: Lid,
     /// Whether the group exists even without members.
     pub well_known: bool,
-    /// Members, by the GUID in the PortGID, which may be an alias.
+    /// The GUID of the port whose request made it; `None` for one that the operator wants.
+    pub creator: Option<Guid>,
+    /// The group's members, by the GUID in the PortGID, which may be an alias.
     pub members: BTreeMap<Guid, MulticastMember>,
 }
 

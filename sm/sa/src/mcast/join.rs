@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::Lid;
+use rsm_ids::{Guid, Lid};
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, SaStatus};
@@ -56,7 +56,7 @@ impl GroupRegistry {
             return Err(SaStatus::REQ_INVALID);
         }
         let proxy = port.guid != requester.port.guid;
-        if proxy && !requester.trusted && !port.can_talk_to(&requester.port) {
+        if proxy && !requester.acts_for_all && !port.can_talk_to(&requester.port) {
             return Err(SaStatus::REQ_INVALID);
         }
         let parameters = match self.groups.get(&record.mgid()) {
@@ -72,8 +72,12 @@ impl GroupRegistry {
         }
         self.check_room(parameters.mgid, &port)?;
         if !self.groups.contains_key(&parameters.mgid) {
+            let creator = requester.port.guid;
+            if !requester.acts_for_all && !self.may_create(creator) {
+                return Err(SaStatus::NO_RESOURCES);
+            }
             let wants = mask.contains(McMemberRecord::MLID).then(|| record.mlid());
-            self.create(parameters, wants)?;
+            self.create(parameters, wants, Some(creator))?;
         }
         self.add(parameters.mgid, &port, state, proxy);
         let group = self.groups.get(&parameters.mgid);
@@ -209,11 +213,12 @@ impl GroupRegistry {
         Ok(())
     }
 
-    /// Creates a group; fails with ERR_NO_RESOURCES if there is no room.
+    /// Makes a group for the request of the port `creator`, or for the operator.
     pub(super) fn create(
         &mut self,
         parameters: Parameters,
         wants: Option<Lid>,
+        creator: Option<Guid>,
     ) -> Result<(), Status> {
         if self.groups.len() >= MAX_GROUPS {
             return Err(SaStatus::NO_RESOURCES);
@@ -237,8 +242,12 @@ impl GroupRegistry {
             parameters,
             mlid,
             well_known: false,
+            creator,
             members: BTreeMap::new(),
         };
+        if let Some(creator) = creator {
+            *self.created.entry(creator).or_default() += 1;
+        }
         Arc::make_mut(&mut self.groups).insert(parameters.mgid, Arc::new(group));
         self.has_stale_levels = true;
         self.unsaved = true;
@@ -298,7 +307,7 @@ pub(super) fn may_change(
     requester: &GroupRequester<'_>,
 ) -> bool {
     match group.members.get(&port.gid.guid()) {
-        _ if requester.trusted => true,
+        _ if requester.acts_for_all => true,
         None => true,
         Some(member) if member.proxy => requester.port.is_in(group.parameters.p_key),
         Some(member) => requester.port.guid == member.port,

@@ -3,8 +3,12 @@
 /// Bound of the groups: twice the number of multicast LIDs, which groups share if they run short.
 pub const MAX_GROUPS: usize = 1 << 15;
 
-/// Bound of the memberships in all groups: 45,056 hosts in two dozen groups each, of about 200
-/// bytes each.
+/// Groups that the requests of one port have made and that are still there, whichever ports take
+/// part: no single port can take all multicast LIDs, of which switches have some thousand. IP over
+/// InfiniBand makes a group for each IP multicast address that no other host of the partition has.
+pub(crate) const MAX_CREATED_PER_PORT: usize = 1 << 10;
+
+/// Memberships in all groups: 45,056 hosts in two dozen groups each. About 200 bytes each.
 pub const MAX_MEMBERS: usize = 1 << 20;
 
 /// Bound of the groups of one port, whichever port requests the membership. A host with many IP

@@ -17,13 +17,19 @@ const ALL: u16 = 0x3FFF;
 
 /// The multicast LIDs in use, and the groups that use them.
 ///
-/// Groups share a LID only if no other is left, and never across partitions: a packet of a group
-/// reaches the members of all groups that share its LID.
+/// Groups share one only when no other is left, or their partition has its part of them; and never
+/// across partitions: a packet of a group reaches the members of all groups that share its LID, also
+/// those of another partition. As long as half of them are free, a partition may have more than its
+/// part.
 #[derive(Debug)]
 pub(super) struct Mlids {
     used: BTreeMap<Lid, Slot>,
     /// Number of multicast LIDs, from 0xC000 on, for which switches have entries.
     capacity: u16,
+    /// How many partitions share them.
+    partitions: usize,
+    /// By partition: how many it has.
+    held: BTreeMap<u16, usize>,
 }
 
 #[derive(Debug)]
@@ -38,13 +44,36 @@ impl Default for Mlids {
         Mlids {
             used: BTreeMap::new(),
             capacity: ALL,
+            partitions: 1,
+            held: BTreeMap::new(),
         }
     }
 }
 
 impl Mlids {
-    pub(super) fn set_capacity(&mut self, mlids: u16) {
+    pub(super) fn set_capacity(&mut self, mlids: u16, partitions: usize) {
         self.capacity = mlids.min(ALL);
+        self.partitions = partitions.max(1);
+    }
+
+    /// Whether the partition may have one more multicast LID.
+    fn may_take(&self, partition: u16) -> bool {
+        let capacity = usize::from(self.capacity);
+        let held = self.held.get(&partition).copied().unwrap_or(0);
+        let part = (capacity / self.partitions).max(1);
+        held < part || self.used.len() < capacity / 2
+    }
+
+    /// The slot of a multicast LID, which `partition` has where it was free.
+    fn slot(&mut self, mlid: Lid, partition: u16) -> &mut Slot {
+        let held = &mut self.held;
+        self.used.entry(mlid).or_insert_with(|| {
+            *held.entry(partition).or_default() += 1;
+            Slot {
+                partition,
+                groups: BTreeSet::new(),
+            }
+        })
     }
 
     /// The groups with this multicast LID.
@@ -55,20 +84,15 @@ impl Mlids {
             .flat_map(|slot| &slot.groups)
     }
 
-    /// Gives a group a multicast LID: the one it `wants`, if that is free; else the lowest free
-    /// one; else the one that the fewest groups of its partition share. `None` if its partition has
-    /// none to share.
+    /// Gives a group a multicast LID: the one it `wants`, if that is free; else the lowest that is;
+    /// else, or where its partition has its part, the one that fewest groups of the partition share.
+    /// `None` where there is none to share.
     pub(super) fn allocate(&mut self, mgid: Gid, p_key: PKey, wants: Option<Lid>) -> Option<Lid> {
         let is_free = |mlid: &Lid| self.is_usable(*mlid) && !self.used.contains_key(mlid);
-        let mlid = wants
-            .filter(is_free)
-            .or_else(|| self.lowest_free())
-            .or_else(|| self.least_shared(p_key))?;
-        let slot = self.used.entry(mlid).or_insert_with(|| Slot {
-            partition: p_key.base(),
-            groups: BTreeSet::new(),
-        });
-        slot.groups.insert(mgid);
+        let fresh = || wants.filter(is_free).or_else(|| self.lowest_free());
+        let fresh = self.may_take(p_key.base()).then(fresh).flatten();
+        let mlid = fresh.or_else(|| self.least_shared(p_key))?;
+        self.slot(mlid, p_key.base()).groups.insert(mgid);
         Some(mlid)
     }
 
@@ -78,10 +102,7 @@ impl Mlids {
         if !mlid.is_multicast() {
             return false;
         }
-        let slot = self.used.entry(mlid).or_insert_with(|| Slot {
-            partition: p_key.base(),
-            groups: BTreeSet::new(),
-        });
+        let slot = self.slot(mlid, p_key.base());
         let fits = slot.partition == p_key.base();
         if fits {
             slot.groups.insert(mgid);
@@ -102,7 +123,14 @@ impl Mlids {
         if let Some(slot) = self.used.get_mut(&mlid) {
             slot.groups.remove(&mgid);
             if slot.groups.is_empty() {
+                let partition = slot.partition;
                 self.used.remove(&mlid);
+                if let Some(held) = self.held.get_mut(&partition) {
+                    *held -= 1;
+                    if *held == 0 {
+                        self.held.remove(&partition);
+                    }
+                }
             }
         }
     }
@@ -169,7 +197,7 @@ mod tests {
     #[test]
     fn scarce_mlids_are_shared_within_a_partition_only() {
         let mut mlids = Mlids::default();
-        mlids.set_capacity(4);
+        mlids.set_capacity(4, 1);
         for group in 1..=3 {
             assert!(mlids.allocate(Gid(group), P, None).is_some());
         }
@@ -191,6 +219,27 @@ mod tests {
     }
 
     #[test]
+    fn partition_beyond_its_part_shares_its_own_mlids_and_leaves_the_rest_to_others() {
+        let mut mlids = Mlids::default();
+        mlids.set_capacity(100, 10);
+        let first = Lid(BROADCAST.0 + 1);
+        for group in 0..1000 {
+            assert!(mlids.allocate(Gid(group), P, None).is_some());
+        }
+        assert_eq!(mlids.used.len(), 50, "half of them, while they were free");
+        assert_eq!(mlids.groups(first).count(), 20);
+        for group in 1000..1010 {
+            let given = mlids.allocate(Gid(group), Q, None).unwrap();
+            assert_eq!(mlids.groups(given).count(), 1);
+        }
+        let shared = mlids.allocate(Gid(1010), Q, None).unwrap();
+        assert_eq!(mlids.groups(shared).count(), 2, "ten are its part");
+        // One that P wants by number counts as well.
+        let wanted = Some(Lid(0xC000 + 99));
+        assert_eq!(mlids.allocate(Gid(1011), P, wanted), Some(first));
+    }
+
+    #[test]
     fn the_last_mlid_is_given() {
         let mut mlids = Mlids::default();
         for group in 0..u128::from(ALL) - 1 {
@@ -198,7 +247,7 @@ mod tests {
         }
         assert!(mlids.used.contains_key(&Lid(0xFFFE)));
         assert_eq!(mlids.allocate(Gid(1 << 40), Q, None), None);
-        mlids.set_capacity(0);
+        mlids.set_capacity(0, 1);
         assert_eq!(mlids.allocate(Gid(1 << 40), P, None), None);
     }
 }

@@ -42,6 +42,7 @@ pub use self::refusal::{JoinRefusal, described, is_broadcast};
 pub use self::saved::{SavedGroup, SavedMember};
 pub use self::view::{Cursor, GroupsView, McMemberAccess};
 use super::partitions::can_talk;
+use super::trust::Offence;
 
 /// The properties of a port that matter to the registry.
 #[derive(Clone, Copy, Debug)]
@@ -87,8 +88,8 @@ pub trait Ports {
 pub struct GroupRequester<'a> {
     /// Port of the requester.
     pub port: MemberPort<'a>,
-    /// Whether the requester showed the SM_Key.
-    pub trusted: bool,
+    /// Whether it may change memberships of any port.
+    pub acts_for_all: bool,
 }
 
 /// Configuration of the registry.
@@ -160,7 +161,9 @@ pub struct GroupRegistry {
     mlids: Mlids,
     /// Groups of each port, by port GUID, with the GUIDs of the port that are members.
     by_port: BTreeMap<Guid, BTreeMap<Gid, BTreeSet<Guid>>>,
-    /// Number of memberships in all groups.
+    /// By port GUID: how many groups its requests have made.
+    created: BTreeMap<Guid, usize>,
+    /// Memberships in all groups.
     members: usize,
     /// Absent ports with memberships, and the time at which they lose them.
     gone: Gone,
@@ -189,6 +192,7 @@ impl GroupRegistry {
             lent: Vec::new(),
             mlids: Mlids::default(),
             by_port: BTreeMap::new(),
+            created: BTreeMap::new(),
             members: 0,
             gone: Gone::default(),
             assigned: 0,
@@ -207,11 +211,37 @@ impl GroupRegistry {
         self.config = config;
     }
 
-    /// Sets the number of multicast LIDs, from 0xC000 on, for which switches have table entries:
-    /// the smallest MulticastFDBCap of the switches that can multicast at all. Groups that already
-    /// have a multicast LID beyond it keep it.
-    pub(crate) fn set_capacity(&mut self, mlids: u16) {
-        self.mlids.set_capacity(mlids);
+    /// How many multicast LIDs from 0xC000 on the switches have table entries for: the smallest
+    /// MulticastFDBCap of those that can multicast at all; and how many partitions share them.
+    /// Groups that have a multicast LID beyond that keep it.
+    pub(crate) fn set_capacity(&mut self, mlids: u16, partitions: usize) {
+        self.mlids.set_capacity(mlids, partitions);
+    }
+
+    /// The share that is used up, if a join from the port `requester` for `port` was refused for it.
+    pub(crate) fn used_up(&self, requester: Guid, port: Guid) -> Option<Offence> {
+        let groups = self.by_port.get(&port).map_or(0, BTreeMap::len);
+        if groups >= limits::MAX_GROUPS_PER_PORT {
+            return Some(Offence::Memberships);
+        }
+        let has_room = self.may_create(requester);
+        (!has_room).then_some(Offence::Groups)
+    }
+
+    fn may_create(&self, requester: Guid) -> bool {
+        let created = self.created.get(&requester).copied().unwrap_or(0);
+        created < limits::MAX_CREATED_PER_PORT
+    }
+
+    /// Counts a group less of its creator.
+    fn forget_creator(&mut self, creator: Option<Guid>) {
+        let Some(creator) = creator else { return };
+        if let Some(count) = self.created.get_mut(&creator) {
+            *count -= 1;
+            if *count == 0 {
+                self.created.remove(&creator);
+            }
+        }
     }
 
     /// Creates the groups that exist even without members: those of `wanted`, by MGID. An existing
@@ -234,7 +264,7 @@ impl GroupRegistry {
         let mut unmade = 0;
         for parameters in wanted {
             let exists = self.groups.contains_key(&parameters.mgid);
-            if !exists && self.create(*parameters, None).is_err() {
+            if !exists && self.create(*parameters, None, None).is_err() {
                 unmade += 1;
             }
             if let Some(group) = group_mut(&mut self.groups, parameters.mgid) {
@@ -396,6 +426,7 @@ impl GroupRegistry {
             }
             self.stale.insert(group.mlid);
             self.mlids.release(group.mlid, mgid);
+            self.forget_creator(group.creator);
             self.unsaved = true;
             self.tell(GroupEvent::Deleted(mgid, group.parameters.p_key));
         }

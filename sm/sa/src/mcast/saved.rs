@@ -108,11 +108,17 @@ impl GroupRegistry {
                 );
             }
             self.stale.insert(group.mlid);
+            // Most groups were made by their first member.
+            let creator = members.values().next().map(|member| member.port);
+            if let Some(creator) = creator {
+                *self.created.entry(creator).or_default() += 1;
+            }
             let group = MulticastGroup {
                 parameters: group.parameters,
                 mlid: group.mlid,
                 // The next [`GroupRegistry::set_well_known`] sets the flag again.
                 well_known: false,
+                creator,
                 members,
             };
             Arc::make_mut(&mut self.groups).insert(mgid, Arc::new(group));

@@ -1,7 +1,9 @@
-//! LinearForwardingTableRecord: the planned forwarding tables of switches.
+//! LinearForwardingTableRecord: the tables that switches forward by, as planned. LIDs of ports that
+//! the requester may not know of read as dropped, as those that no port has.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use rsm_ids::Lid;
 use rsm_mad::wire::attr::LinearForwardingTable;
 use rsm_mad::wire::sa::LinearForwardingTableRecord;
 
@@ -12,10 +14,37 @@ pub(super) fn candidates(
     query: Query<LinearForwardingTableRecord>,
 ) -> impl Iterator<Item = Option<LinearForwardingTableRecord>> + Send + 'static {
     let ends = query.ends(LinearForwardingTableRecord::LID, query.record.lid());
-    of_each_end(query, ends, |query, ix| {
-        let query = Arc::clone(query);
-        (0..query.blocks(ix)).map(move |block| query.block(ix, block))
+    let known = Arc::new(KnownLids::new(query.directory.plan.blocks()));
+    of_each_end(query, ends, move |query, ix| {
+        let (query, known) = (Arc::clone(query), Arc::clone(&known));
+        (0..query.blocks(ix)).map(move |block| query.block(ix, block, &known))
     })
+}
+
+/// The LIDs whose ports the requester may know of: a bit for each LID of a block, once the block is
+/// asked for. The blocks of all switches share them.
+struct KnownLids(Vec<OnceLock<u64>>);
+
+impl KnownLids {
+    fn new(blocks: usize) -> KnownLids {
+        KnownLids((0..blocks).map(|_| OnceLock::new()).collect())
+    }
+
+    /// The bits of a block; none for one beyond the plan's.
+    fn of(&self, block: u16, query: &Query<LinearForwardingTableRecord>) -> u64 {
+        let Some(known) = self.0.get(usize::from(block)) else {
+            return 0;
+        };
+        *known.get_or_init(|| {
+            let first = block * LinearForwardingTable::ENTRIES as u16;
+            let is_known = |&offset: &u16| {
+                let holder = query.directory.by_lid(Lid(first + offset));
+                holder.is_some_and(|ix| query.may_see(ix))
+            };
+            let offsets = (0..LinearForwardingTable::ENTRIES as u16).filter(is_known);
+            offsets.fold(0, |bits, offset| bits | 1 << offset)
+        })
+    }
 }
 
 impl Query<LinearForwardingTableRecord> {
@@ -28,7 +57,12 @@ impl Query<LinearForwardingTableRecord> {
         if planned { plan.blocks() as u16 } else { 0 }
     }
 
-    fn block(&self, ix: EndIx, block: u16) -> Option<LinearForwardingTableRecord> {
+    fn block(
+        &self,
+        ix: EndIx,
+        block: u16,
+        known: &KnownLids,
+    ) -> Option<LinearForwardingTableRecord> {
         let (node, _) = self.directory.port(ix);
         let table = self.directory.plan.table(node.guid)?;
         let mut record = LinearForwardingTableRecord::default();
@@ -37,6 +71,14 @@ impl Query<LinearForwardingTableRecord> {
             .set_block_num(block);
         let entries: &mut LinearForwardingTable = record.table_mut();
         *entries.ports_mut() = *table.block(block.into());
+        if !self.trust.is_trusted() {
+            let known = known.of(block, self);
+            for (offset, port) in entries.ports_mut().iter_mut().enumerate() {
+                if known >> offset & 1 == 0 {
+                    *port = LinearForwardingTable::DROP.0;
+                }
+            }
+        }
         self.keep(record)
     }
 }

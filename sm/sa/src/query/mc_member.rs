@@ -32,7 +32,7 @@ pub(crate) fn change(
     let port = directory.member(requester);
     let requester = GroupRequester {
         port: port.ok_or(SaStatus::REQ_DENIED)?,
-        trusted: trust.is_trusted(),
+        acts_for_all: trust.acts_for_all(),
     };
     let answer = match header.mad().method() {
         Method::SET => registry.join(record, mask, &requester, directory)?,

@@ -118,7 +118,10 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
         }
         MulticastForwardingTableRecord::ID => {
             let query = Query::new(asked, MulticastForwardingTableRecord::LID)?;
-            asked.read(multicast_forwarding_table::candidates(query))
+            asked.read(multicast_forwarding_table::candidates(
+                query,
+                asked.view.clone(),
+            ))
         }
         McMemberRecord::ID => mc_member::read(asked),
         ServiceRecord::ID => service::read(asked),

@@ -1,21 +1,49 @@
-//! MulticastForwardingTableRecord: the planned multicast forwarding tables of switches.
+//! MulticastForwardingTableRecord: the multicast forwarding tables of switches, as planned. Multicast
+//! LIDs of partitions that the requester is not in read as those without a group.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 
+use rsm_ids::Lid;
 use rsm_mad::wire::sa::MulticastForwardingTableRecord;
 use rsm_model::mft_image::{self, MftBlock};
 
 use super::{Query, of_each_end};
 use crate::ends::EndIx;
+use crate::mcast::GroupsView;
 
 pub(super) fn candidates(
     query: Query<MulticastForwardingTableRecord>,
+    groups: GroupsView,
 ) -> impl Iterator<Item = Option<MulticastForwardingTableRecord>> + Send + 'static {
     let ends = query.ends(MulticastForwardingTableRecord::LID, query.record.lid());
-    of_each_end(query, ends, |query, ix| {
-        let query = Arc::clone(query);
-        query.blocks(ix).map(move |at| query.block(ix, at))
+    let known = Arc::new(KnownMlids {
+        groups,
+        mlids: OnceLock::new(),
+    });
+    of_each_end(query, ends, move |query, ix| {
+        let (query, known) = (Arc::clone(query), Arc::clone(&known));
+        query.blocks(ix).map(move |at| query.block(ix, at, &known))
     })
+}
+
+/// The multicast LIDs of groups in the requester's partitions, once a block is made.
+struct KnownMlids {
+    groups: GroupsView,
+    mlids: OnceLock<BTreeSet<Lid>>,
+}
+
+impl KnownMlids {
+    fn has(&self, mlid: Lid, query: &Query<MulticastForwardingTableRecord>) -> bool {
+        let known = self.mlids.get_or_init(|| {
+            let p_keys = query.directory.p_keys(query.requester);
+            let is_in = |partition: u16| p_keys.iter().any(|key| key.base() == partition);
+            let groups = self.groups.groups();
+            let groups = groups.filter(|group| is_in(group.parameters.p_key.base()));
+            groups.map(|group| group.mlid).collect()
+        });
+        known.contains(&mlid)
+    }
 }
 
 impl Query<MulticastForwardingTableRecord> {
@@ -30,7 +58,12 @@ impl Query<MulticastForwardingTableRecord> {
         mft_image::blocks_up_to(top, mft_image::positions(node.info.num_ports()))
     }
 
-    fn block(&self, ix: EndIx, at: MftBlock) -> Option<MulticastForwardingTableRecord> {
+    fn block(
+        &self,
+        ix: EndIx,
+        at: MftBlock,
+        known: &KnownMlids,
+    ) -> Option<MulticastForwardingTableRecord> {
         let (node, _) = self.directory.port(ix);
         let table = self.directory.plan.multicast_table(node.guid)?;
         let mut record = MulticastForwardingTableRecord::default();
@@ -38,7 +71,15 @@ impl Query<MulticastForwardingTableRecord> {
             .set_lid(self.directory.end(ix).lid)
             .set_block_num(at.block)
             .set_position(at.position);
-        let masks = table.block(usize::from(at.block), usize::from(at.position));
+        let mut masks = table.block(usize::from(at.block), usize::from(at.position));
+        if !self.trust.is_trusted() {
+            let first = Lid::MULTICAST_FIRST.0 + at.block * masks.len() as u16;
+            for (offset, mask) in (0..).zip(&mut masks) {
+                if *mask != 0 && !known.has(Lid(first + offset), self) {
+                    *mask = 0;
+                }
+            }
+        }
         record.table_mut().set_masks(masks);
         self.keep(record)
     }

@@ -144,7 +144,7 @@ fn offering_port(
     let p_key = record.service_p_key();
     let in_partition =
         |port| !mask.contains(ServiceRecord::SERVICE_P_KEY) || requester.is_in(port, p_key);
-    let trusted = requester.trust.is_trusted();
+    let acts_for_all = requester.trust.acts_for_all();
     let port = if record.service_gid().is_multicast() {
         requester.port
     } else {
@@ -152,10 +152,10 @@ fn offering_port(
         record.set_service_gid(gid);
         directory
             .by_name(gid.guid())
-            .filter(|&port| trusted || directory.may_see(requester.port, port))
+            .filter(|&port| acts_for_all || directory.may_see(requester.port, port))
             .ok_or(SaStatus::REQ_INVALID_GID)?
     };
-    if !in_partition(port) || !(trusted || in_partition(requester.port)) {
+    if !in_partition(port) || !(acts_for_all || in_partition(requester.port)) {
         return Err(SaStatus::REQ_INVALID);
     }
     Ok(directory.end(port).guid)
@@ -174,5 +174,5 @@ fn may_change(
     let key = known.record.service_key();
     let shows_key =
         mask.contains(ServiceRecord::SERVICE_KEY) && *key != [0; 16] && key == record.service_key();
-    requester.trust.is_trusted() || guid == known.port || guid == known.owner || shows_key
+    requester.trust.acts_for_all() || guid == known.port || guid == known.owner || shows_key
 }

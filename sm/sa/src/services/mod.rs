@@ -218,10 +218,15 @@ impl ServiceRegistry {
         Some(service)
     }
 
+    /// Whether the port with this GUID has registered as many services as it may.
+    pub(crate) fn is_used_up(&self, owner: Guid) -> bool {
+        self.owned.get(&owner).copied().unwrap_or(0) >= limits::MAX_SERVICES_PER_PORT
+    }
+
     /// Whether there is room for one more service of `owner`. If the registry is full, removes a
     /// service of the port that has been absent longest.
     fn make_room(&mut self, owner: Guid) -> bool {
-        if self.owned.get(&owner).copied().unwrap_or(0) >= limits::MAX_SERVICES_PER_PORT {
+        if self.is_used_up(owner) {
             return false;
         }
         if self.len() < limits::MAX_SERVICES {

@@ -10,10 +10,11 @@ use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::*;
+use rsm_model::findings::FindingKind;
 
 use super::world::{SM_KEY, SMALL, World};
 use crate::SaRequest;
-use crate::mcast::limits::{MAX_GROUPS_PER_PORT, MAX_VERSIONS};
+use crate::mcast::limits::{MAX_CREATED_PER_PORT, MAX_VERSIONS};
 
 /// Twice as many as one port may have, and more than there are multicast LIDs in usual switches.
 const MANY: u32 = 10_000;
@@ -84,13 +85,23 @@ fn a_port_that_makes_thousands_of_groups_is_refused_beyond_its_share() {
             }
         }
     }
-    assert_eq!(made, MAX_GROUPS_PER_PORT);
-    assert_eq!(refused, MANY as usize - MAX_GROUPS_PER_PORT);
+    assert_eq!(made, MAX_CREATED_PER_PORT);
+    assert_eq!(refused, MANY as usize - MAX_CREATED_PER_PORT);
     let registry = world.sa.multicast();
-    assert_eq!(registry.members(), MAX_GROUPS_PER_PORT);
+    assert_eq!(registry.members(), MAX_CREATED_PER_PORT);
     // Beside the well-known ones.
     let groups = registry.groups().filter(|group| !group.well_known).count();
-    assert_eq!(groups, MAX_GROUPS_PER_PORT);
+    assert_eq!(groups, MAX_CREATED_PER_PORT);
+    // One finding names the port, with its cable.
+    let found = world.sa.poll_findings(world.now).unwrap();
+    let [finding] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(finding.kind, FindingKind::SaShare);
+    let count = format!("{refused} new multicast groups");
+    for part in [" port 1 at ", &count] {
+        assert!(finding.text.contains(part), "{part}: {}", finding.text);
+    }
     // A port with its full share may join its own groups again.
     assert!(join(&mut world, greedy, name(0), PKey(0x8001)).is_ok());
     // Other ports, of the other partition too, make theirs.
@@ -125,7 +136,7 @@ fn thousands_of_memberships_end_when_their_port_is_gone() {
     for number in 0..MANY {
         let _ = join(&mut world, hosts[2], name(number), PKey::DEFAULT_FULL);
     }
-    assert_eq!(world.sa.multicast().members(), MAX_GROUPS_PER_PORT);
+    assert_eq!(world.sa.multicast().members(), MAX_CREATED_PER_PORT);
     world.take_away(hosts[2]);
     world
         .sa

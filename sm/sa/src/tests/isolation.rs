@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_config::parse_partitions;
 use rsm_ids::Lid;
-use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::attr::{LinearForwardingTable, PKey};
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::sa::*;
 use rsm_plan::policy::Policy;
@@ -70,6 +70,30 @@ fn records_show_only_ports_that_share_a_partition_with_the_requester() {
     check(&mut world, hidden, |r: &PathRecord| {
         vec![r.slid(), r.dlid()]
     });
+}
+
+#[test]
+fn forwarding_tables_show_no_lid_of_a_hidden_port() {
+    let (mut world, hosts) = world();
+    let entry = |record: &LinearForwardingTableRecord, lid: Lid| {
+        let block = usize::from(record.block_num());
+        let is_there = lid.index() / LinearForwardingTable::ENTRIES == block;
+        is_there.then(|| record.table().ports()[lid.index() % LinearForwardingTable::ENTRIES])
+    };
+    let drop = LinearForwardingTable::DROP.0;
+    let query = LinearForwardingTableRecord::default();
+    let shown = world.table(ALL, &query);
+    let all = trusted::<LinearForwardingTableRecord>(&mut world);
+    assert_eq!(shown.len(), all.len());
+    for (shown, all) in shown.iter().zip(&all) {
+        for hidden in [hosts[1], hosts[3]] {
+            assert_eq!(entry(shown, hidden), Some(drop));
+            assert_ne!(entry(all, hidden), Some(drop));
+        }
+        for known in [hosts[0], hosts[2]] {
+            assert_eq!(entry(shown, known), entry(all, known));
+        }
+    }
 }
 
 #[test]

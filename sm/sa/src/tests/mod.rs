@@ -12,6 +12,7 @@ mod records;
 mod refused_joins;
 mod searching;
 mod services;
+mod trust;
 mod vport_hosts;
 mod vport_records;
 mod vports;

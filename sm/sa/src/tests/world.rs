@@ -13,6 +13,7 @@ use rsm_mad::wire::sa::{ComponentMask, Record, SA_HEADER_LEN, SaHeader, SaMad};
 use rsm_model::fabric::Fabric;
 use rsm_plan::policy::Policy;
 use rsm_plan::{self, Plan, PlanJob};
+use rsm_routing::netlist::Netlist;
 use rsm_state::{Identity, Role, Snapshot};
 
 use crate::{Directory, Sa, SaAnswer, SaConfig, SaRequest, SaSnapshot};
@@ -41,12 +42,19 @@ pub(super) fn planned(spec: &str, lmc: u8) -> (Fabric, Plan) {
 
 /// Fabric and plan for the generated network `spec`, with the policy that `decide` returns.
 pub(super) fn planned_as(spec: &str, decide: impl FnOnce(&mut Fabric) -> Policy) -> (Fabric, Plan) {
-    let netlist = rsm_routing::generate::generate(spec).unwrap();
-    let mut fabric = Fabric::of_netlist(&netlist);
+    planned_on(&rsm_routing::generate::generate(spec).unwrap(), decide)
+}
+
+/// The plan for `netlist`, with the policy that `decide` returns for the fabric.
+pub(super) fn planned_on(
+    netlist: &Netlist,
+    decide: impl FnOnce(&mut Fabric) -> Policy,
+) -> (Fabric, Plan) {
+    let mut fabric = Fabric::of_netlist(netlist);
     let policy = decide(&mut fabric);
     let job = PlanJob::first(Arc::new(fabric.clone()), Arc::new(policy));
     let planned = rsm_plan::plan(&job).plan();
-    let plan = planned.unwrap_or_else(|refused| panic!("{spec}: {}", refused.with_causes()));
+    let plan = planned.unwrap_or_else(|refused| panic!("{}", refused.with_causes()));
     drop(job);
     let plan = Arc::into_inner(plan).unwrap();
     for (&port, claim) in &plan.lids.lids {

@@ -26,6 +26,8 @@ const TOKEN: u64 = 1_000_000_000;
 struct Bucket {
     tokens: u64,
     at: Time,
+    /// Requests refused since all tokens were last there.
+    refused: u32,
 }
 
 /// Buckets of tokens, one for each LID.
@@ -38,6 +40,7 @@ impl Admission {
         let full = Bucket {
             tokens: BURST * TOKEN,
             at: Time::ZERO,
+            refused: 0,
         };
         Admission {
             buckets: vec![full; REQUESTERS],
@@ -46,15 +49,16 @@ impl Admission {
 
     /// Takes a token of the requester at `lid`. Returns whether it had one.
     pub(super) fn take(&mut self, lid: Lid, now: Time) -> bool {
-        // Only a unicast LID is a valid source; all other LIDs share a bucket.
-        let index = if lid.is_unicast() { lid.index() } else { 0 };
-        let Some(bucket) = self.buckets.get_mut(index) else {
+        let Some(bucket) = self.bucket(lid) else {
             return false;
         };
         let nanos = u64::try_from(now.since(bucket.at).as_nanos()).unwrap_or(u64::MAX);
         let earned = nanos.saturating_mul(RATE);
         bucket.tokens = bucket.tokens.saturating_add(earned).min(BURST * TOKEN);
         bucket.at = now;
+        if bucket.tokens == BURST * TOKEN {
+            bucket.refused = 0;
+        }
         match bucket.tokens.checked_sub(TOKEN) {
             Some(left) => {
                 bucket.tokens = left;
@@ -62,6 +66,23 @@ impl Admission {
             }
             None => false,
         }
+    }
+
+    /// Counts a request of the requester at `lid` that was refused because it had no token. Returns
+    /// how many there were since the last report, where it is time for another one: with the first,
+    /// and whenever there are twice as many.
+    pub(super) fn refuse(&mut self, lid: Lid) -> Option<u64> {
+        let bucket = self.bucket(lid)?;
+        bucket.refused = bucket.refused.saturating_add(1);
+        let refused = bucket.refused;
+        let is_due = refused.is_power_of_two();
+        is_due.then(|| u64::from(refused - refused / 2))
+    }
+
+    fn bucket(&mut self, lid: Lid) -> Option<&mut Bucket> {
+        // Only a unicast LID is a valid source; all others share a bucket.
+        let index = if lid.is_unicast() { lid.index() } else { 0 };
+        self.buckets.get_mut(index)
     }
 }
 
@@ -87,6 +108,21 @@ mod tests {
         assert_eq!(taken(&mut admission, 6, later, 1000), BURST);
         let much_later = later + Duration::from_secs(1_000_000);
         assert_eq!(taken(&mut admission, 5, much_later, 1000), BURST);
+    }
+
+    #[test]
+    fn refusals_are_reported_at_the_first_and_whenever_they_have_doubled() {
+        let mut admission = Admission::new();
+        let mut reported = Vec::new();
+        for _ in 0..100 {
+            reported.extend(admission.refuse(Lid(5)));
+        }
+        assert_eq!(reported, [1, 1, 2, 4, 8, 16, 32]);
+        assert_eq!(admission.refuse(Lid(6)), Some(1));
+        // After a quiet time they begin anew.
+        admission.take(Lid(5), Time::ZERO);
+        admission.take(Lid(5), Time::ZERO + Duration::from_secs(1));
+        assert_eq!(admission.refuse(Lid(5)), Some(1));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rsm_ids::Lid;
 use rsm_mad::Time;
 use rsm_mad::transport::{RemoteAddress, SaInbound, SaSink};
 use rsm_mad::wire::attr::Notice;
@@ -16,6 +17,7 @@ use rsm_sa::Statistics;
 use super::TimeSource;
 use super::admission::Admission;
 use super::inbox::Inbox;
+use super::worker::READ_AT_ONCE;
 
 /// Number of messages that can wait for an answer: one request from every unicast LID, and a
 /// reserve for other messages; 20 MB. This admits a whole subnet that starts at once. At more than
@@ -30,9 +32,9 @@ const LIDS: usize = 0xBFFF;
 /// becomes free.
 const RESERVED: usize = 1024;
 
-/// Number of waiting messages from which on each requester is held to its rate. With fewer, an
-/// answer takes a few milliseconds at most.
-const CONTENDED: usize = 1024;
+/// Waiting messages from which on each requester is held to its rate: those that the thread reads at
+/// once. With fewer, an answer takes a millisecond at most.
+const CONTENDED: usize = READ_AT_ONCE;
 
 /// Message and its time of arrival.
 pub(super) struct Arrival {
@@ -46,6 +48,8 @@ pub(super) enum Call {
     Arrival(Arrival),
     /// Notice from a port to the subnet manager.
     Notice(Box<Notice>),
+    /// So many requests from a LID were refused because they were above its rate.
+    Refused(Lid, u64),
     /// Wakes the thread for other work.
     Wake,
 }
@@ -70,10 +74,12 @@ impl Gate {
         let at = (self.clock)();
         let waiting = self.inbox.waiting();
         let question = question(&what);
+        let mut is_above_rate = false;
         let has_room = match &question {
             Some(question) => {
                 let has_token = admission.take(question.remote.lid, at);
-                waiting < CONTENDED || (has_token && waiting < ROOM - RESERVED)
+                is_above_rate = !has_token && waiting >= CONTENDED;
+                !is_above_rate && waiting < ROOM - RESERVED
             }
             None => true,
         };
@@ -81,8 +87,22 @@ impl Gate {
             return;
         }
         match question {
-            Some(question) => self.refuse(&question),
+            Some(question) => {
+                let lid = question.remote.lid;
+                if is_above_rate && let Some(refused) = admission.refuse(lid) {
+                    self.report(lid, refused);
+                }
+                self.refuse(&question);
+            }
             None => self.statistics.dropped(),
+        }
+    }
+
+    /// Reports refused requests for a finding.
+    fn report(&self, lid: Lid, refused: u64) {
+        // The thread reads the inbox anyway. Without room the next report comes after as many more.
+        if self.inbox.put(Call::Refused(lid, refused)).is_err() {
+            self.statistics.dropped();
         }
     }
 
@@ -151,8 +171,10 @@ pub(super) fn refusal(header: &SaHeader, status: Status) -> Option<MadBytes> {
 #[cfg(test)]
 mod tests {
 
+    use std::collections::BTreeMap;
+
     use parking_lot::Mutex;
-    use rsm_ids::{Guid, Lid, PortNum};
+    use rsm_ids::{Guid, PortNum};
     use rsm_mad::ids::Tid;
     use rsm_mad::transport::{Datagram, LocalPort, SaPort, SendError};
     use rsm_mad::wire::attr::PortState;
@@ -247,9 +269,21 @@ mod tests {
             }
         }
         assert!(outbox.0.lock().len() > before);
-        let take_all = || std::iter::from_fn(|| calls.try_take().ok()).count();
+        let mut reported = BTreeMap::<u16, u64>::new();
+        let mut take_all = || {
+            let calls = std::iter::from_fn(|| calls.try_take().ok());
+            let of_arrivals = calls.filter(|call| match call {
+                Call::Refused(lid, refused) => {
+                    *reported.entry(lid.0).or_default() += refused;
+                    false
+                }
+                _ => true,
+            });
+            of_arrivals.count()
+        };
         let waiting = take_all();
-        assert_eq!(waiting, ROOM - RESERVED);
+        let reports = ROOM - RESERVED - waiting;
+        assert!((1..100).contains(&reports), "{reports}");
 
         // An acknowledgement finds room where requests do not, and gets no answer.
         let before = outbox.0.lock().len();
@@ -264,6 +298,9 @@ mod tests {
         }
         assert_eq!(take_all(), ROOM);
         assert_eq!(outbox.0.lock().len(), before);
+        // Nobody but the flooding requester is reported, with at least half of what was refused.
+        assert_eq!(reported.keys().copied().collect::<Vec<_>>(), [5]);
+        assert!(2 * reported[&5] > refused as u64);
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod gate;
 mod inbox;
 mod outgoing;
 mod state_reader;
+mod table_shares;
 mod worker;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -53,6 +54,7 @@ use self::gate::{Call, Gate, ROOM};
 use self::inbox::{Calls, Inbox, inbox};
 pub use self::outgoing::outgoing;
 use self::state_reader::{MAX_STATE_REQUESTS, SaStateReader};
+use self::table_shares::TableShares;
 use self::worker::Worker;
 use crate::daemon::compute;
 
@@ -169,6 +171,7 @@ impl SaSetup {
             sa,
             messenger: Messenger::new(port, RmppConfig::default()),
             searches: Searches::default(),
+            table_shares: TableShares::default(),
             calls: self.calls,
             sa_snapshot: Arc::clone(&sa_snapshot),
             closing: Arc::clone(&closing),

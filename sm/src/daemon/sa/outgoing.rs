@@ -1,11 +1,15 @@
 //! Converts answers for the transport.
 
+use std::sync::atomic::Ordering;
+
 use rsm_mad::transport::{Filled, Message, Outgoing, Source, Streamed};
 use rsm_sa::SaAnswer;
 
-/// Converts an answer to a datagram, or to a table that is produced during sending. The answer must
-/// no longer be [open](SaAnswer::is_open).
-pub fn outgoing(answer: SaAnswer) -> Outgoing {
+use super::table_shares::Meter;
+
+/// An answer for the transport: a datagram, or a table that is produced during sending, whose bytes
+/// `meter` counts. It must no longer be [open](SaAnswer::is_open).
+pub fn outgoing(answer: SaAnswer, meter: Meter) -> Outgoing {
     let remote = answer.remote;
     match answer.datagram() {
         Some(mad) => Outgoing::Whole(Message {
@@ -14,18 +18,22 @@ pub fn outgoing(answer: SaAnswer) -> Outgoing {
         }),
         None => Outgoing::Streamed(Streamed {
             header: *answer.header().as_bytes(),
-            data: Box::new(Table(answer)),
+            data: Box::new(Table { answer, meter }),
             remote,
         }),
     }
 }
 
-/// Records of an answer.
-struct Table(SaAnswer);
+/// The records of an answer.
+struct Table {
+    answer: SaAnswer,
+    meter: Meter,
+}
 
 impl Source for Table {
     fn fill(&mut self, room: &mut [u8]) -> Filled {
-        let pulled = self.0.pull(room);
+        let pulled = self.answer.pull(room);
+        self.meter.fetch_add(pulled.bytes as u64, Ordering::Relaxed);
         Filled {
             bytes: pulled.bytes,
             ended: pulled.ended,

@@ -17,13 +17,14 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{SaHeader, SaStatus};
 use rsm_model::alias_guids::AliasGuids;
 use rsm_plan::groups::GroupSet;
-use rsm_sa::{Sa, SaAnswer, SaRequest, SaSnapshot, Searches, Statistics, Taken};
+use rsm_sa::{Offence, Sa, SaAnswer, SaRequest, SaSnapshot, Searches, Statistics, Taken};
 use tokio::sync::mpsc;
 
 use super::gate::{Arrival, Call, refusal};
 use super::inbox::Calls;
 use super::outgoing::outgoing;
 use super::state_reader::StateRequest;
+use super::table_shares::TableShares;
 use super::{AckJournal, CoreSink, FindingsSink, HELD_AT_MOST, Restoration, SaveSink, TimeSource};
 use crate::daemon::compute;
 
@@ -31,10 +32,14 @@ use crate::daemon::compute;
 /// before it takes messages again.
 const AT_ONCE: usize = 64;
 
-/// Number of messages that the thread reads from its port before it answers: more than it answers
-/// at once, so that under overload the inbox fills and the gate says BUSY; few enough to take less
-/// than a millisecond.
-const READ_AT_ONCE: usize = 4 * AT_ONCE;
+/// How many parts of tables for a port that does RMPP the thread makes before it takes messages
+/// again: each has some hundred records, and takes as long as the answers to as many questions.
+const PARTS_AT_ONCE: usize = 2;
+
+/// How many messages the thread reads from its port before it answers: more than it answers, so
+/// that under overload the inbox fills and the gate says BUSY; few enough to take less than a
+/// millisecond.
+pub(super) const READ_AT_ONCE: usize = 4 * AT_ONCE;
 
 /// Longest sleep of the thread; every call wakes it.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
@@ -44,6 +49,7 @@ pub(super) struct Worker {
     pub(super) sa: Sa,
     pub(super) messenger: Messenger,
     pub(super) searches: Searches,
+    pub(super) table_shares: TableShares,
     pub(super) calls: Calls,
     /// New snapshot to answer from; `None` without one.
     pub(super) sa_snapshot: Arc<Mutex<Option<SaSnapshot>>>,
@@ -118,7 +124,11 @@ impl Worker {
                 // A request whose connection is gone needs no answer.
                 let _ = state_request.send(self.sa.holdings());
             }
-            let left = match self.messenger.transmit(AT_ONCE, now) {
+            let at_once = match self.messenger.port().does_rmpp() {
+                true => PARTS_AT_ONCE,
+                false => AT_ONCE,
+            };
+            let left = match self.messenger.transmit(at_once, now) {
                 Ok(left) => left,
                 Err(SendError::Closed) => {
                     tracing::info!("the port is closed; requests get no more answers");
@@ -290,6 +300,9 @@ impl Worker {
         let Arrival { what, at } = match call {
             Call::Arrival(arrival) => arrival,
             Call::Notice(notice) => return self.sa.notice(&notice, now),
+            Call::Refused(lid, refused) => {
+                return self.sa.note_share(lid, Offence::Requests, refused, now);
+            }
             Call::Wake => return,
         };
         self.messenger.handle(what, now);
@@ -370,13 +383,19 @@ impl Worker {
         let messenger = &mut self.messenger;
         let sent = match answer.datagram() {
             Some(mad) => messenger.send_datagram(mad, &remote, Duration::ZERO, now),
-            None => messenger.send(outgoing(answer), Duration::ZERO, now),
+            None => match self.table_shares.of(remote.lid, now) {
+                Some(meter) => messenger.send(outgoing(answer, meter), Duration::ZERO, now),
+                None => Err(NotSent::Refused(Refused::ClientFull)),
+            },
         };
         match sent {
             Ok(()) => self.statistics.answered((self.clock)().since(at)),
             // The answer is on its way; its latency counts from the first request.
             Err(NotSent::Refused(Refused::UnderWay)) => {}
-            Err(NotSent::Refused(_)) => {
+            Err(NotSent::Refused(refused)) => {
+                if refused == Refused::ClientFull {
+                    self.sa.note_share(remote.lid, Offence::Tables, 1, now);
+                }
                 self.statistics.busy();
                 self.refuse(Some(header), remote, Status::BUSY, now);
             }

@@ -54,33 +54,30 @@ pub(super) const TOPICS: &[Topic] = &[
         why: "rsm gives aggregation nodes the LMC of all ports",
         keys: &["prism_an_lmc"],
     },
+    Topic::NotNeeded {
+        why: "the SA has a share of its own for each port, trusted or not",
+        keys: &[
+            "sa_etm_max_num_event_subs",
+            "sa_etm_max_num_mcgs",
+            "sa_etm_max_num_srvcs",
+        ],
+    },
+    Topic::NotNeeded {
+        why: "sa.trust_mode has the rules for requests in the name of another port, and sa.trust_proxies the exceptions",
+        keys: &[
+            "sa_check_sgid_spoofing",
+            "sa_etm_allow_guidinfo_rec_by_vf",
+            "sa_etm_allow_untrusted_guidinfo_rec",
+            "sa_etm_allow_untrusted_proxy_requests",
+        ],
+    },
     Topic::NotAvailable(
         Missing {
-            lost: "the SA trusts every host alike: quotas and rules for untrusted hosts have no effect, its own bounds hold",
+            lost: "the SA registers a service by any name without a key",
             instead: "keep tenants apart by partitions",
         },
         Keys {
-            asking: &[("sa_enhanced_trust_model", FALSE)],
-            tuning: &[
-                "sa_etm_allow_guidinfo_rec_by_vf",
-                "sa_etm_allow_untrusted_guidinfo_rec",
-                "sa_etm_allow_untrusted_proxy_requests",
-                "sa_etm_max_num_event_subs",
-                "sa_etm_max_num_mcgs",
-                "sa_etm_max_num_srvcs",
-            ],
-        },
-    ),
-    Topic::NotAvailable(
-        Missing {
-            lost: "the SA does not compare the GID in a request with the sender's",
-            instead: "keep tenants apart by partitions",
-        },
-        Keys {
-            asking: &[
-                ("sa_check_sgid_spoofing", FALSE),
-                ("service_name2key_map_file", UNSET),
-            ],
+            asking: &[("service_name2key_map_file", UNSET)],
             tuning: &[],
         },
     ),

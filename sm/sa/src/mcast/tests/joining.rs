@@ -3,7 +3,7 @@
 use rsm_ids::Lid;
 use rsm_mad::wire::sa::{SaStatus, Selector};
 
-use super::super::limits::MAX_GROUPS_PER_PORT;
+use super::super::limits::{MAX_CREATED_PER_PORT, MAX_GROUPS_PER_PORT};
 use super::super::mlid;
 use super::*;
 
@@ -451,9 +451,12 @@ fn an_alias_is_a_member_of_its_own_at_the_same_port() {
 
 #[test]
 fn joining_beyond_max_groups_per_port_is_refused() {
-    let mut subnet = Subnet::of(2);
-    for number in 0..MAX_GROUPS_PER_PORT as u128 {
-        subnet.join(1, Gid(NAME.0 + number), FULL).unwrap();
+    let mut subnet = Subnet::of(6);
+    for number in 0..MAX_GROUPS_PER_PORT {
+        let name = Gid(NAME.0 + number as u128);
+        let creator = 3 + (number / MAX_CREATED_PER_PORT) as u64;
+        subnet.join(creator, name, FULL).unwrap();
+        subnet.join(1, name, FULL).unwrap();
     }
     let one_more = Gid(NAME.0 + MAX_GROUPS_PER_PORT as u128);
     assert_eq!(subnet.join(1, one_more, FULL), Err(SaStatus::NO_RESOURCES));
@@ -464,9 +467,31 @@ fn joining_beyond_max_groups_per_port_is_refused() {
 }
 
 #[test]
+fn port_makes_no_more_groups_than_its_share_even_for_other_ports() {
+    let mut subnet = Subnet::of(3);
+    let name = |number: usize| Gid(NAME.0 + number as u128);
+    for number in 0..MAX_CREATED_PER_PORT {
+        let host = 1 + (number % 3) as u64;
+        let record = request(host, name(number), FULL);
+        subnet.set(1, &record, COMPLETE).unwrap();
+    }
+    let one_more = name(MAX_CREATED_PER_PORT);
+    assert_eq!(subnet.join(1, one_more, FULL), Err(SaStatus::NO_RESOURCES));
+    subnet.join(2, one_more, FULL).unwrap();
+    subnet.join(1, one_more, FULL).unwrap();
+    // A group that ends leaves room for another.
+    subnet.leave(1, name(0), FULL).unwrap();
+    subnet
+        .join(1, name(MAX_CREATED_PER_PORT + 1), FULL)
+        .unwrap();
+    let again = subnet.join(1, name(MAX_CREATED_PER_PORT + 2), FULL);
+    assert_eq!(again, Err(SaStatus::NO_RESOURCES));
+}
+
+#[test]
 fn mlids_are_shared_when_they_run_short() {
     let mut subnet = Subnet::with_broadcast(4);
-    subnet.registry.set_capacity(3);
+    subnet.registry.set_capacity(3, 1);
     let names: Vec<Gid> = (0..4).map(|number| Gid(NAME.0 + number)).collect();
     let lids: Vec<Lid> = names
         .iter()

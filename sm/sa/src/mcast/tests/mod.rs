@@ -112,7 +112,7 @@ impl Subnet {
         let host = &self.hosts[number as usize - 1];
         GroupRequester {
             port: port(host, host.guid),
-            trusted: false,
+            acts_for_all: false,
         }
     }
 
@@ -126,7 +126,7 @@ impl Subnet {
         let host = &self.hosts[by as usize - 1];
         let requester = GroupRequester {
             port: port(host, host.guid),
-            trusted: false,
+            acts_for_all: false,
         };
         self.registry.join(record, mask, &requester, &self.hosts)
     }
@@ -135,7 +135,7 @@ impl Subnet {
         let host = &self.hosts[by as usize - 1];
         let requester = GroupRequester {
             port: port(host, host.guid),
-            trusted: false,
+            acts_for_all: false,
         };
         self.registry.leave(record, NAMED, &requester, &self.hosts)
     }

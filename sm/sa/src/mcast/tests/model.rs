@@ -240,7 +240,7 @@ proptest! {
                     model.pass(seconds);
                     subnet.registry.handle_deadline(at(model.now));
                 }
-                Step::Capacity { mlids } => subnet.registry.set_capacity(mlids),
+                Step::Capacity { mlids } => subnet.registry.set_capacity(mlids, 1),
             }
             assert_agrees(&mut subnet, &model);
             let saved: Vec<_> = subnet.registry.save().collect();

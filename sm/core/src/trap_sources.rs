@@ -1,0 +1,254 @@
+//! Sources of traps: each has its share of the loop's time, and only traps of a port about itself
+//! are believed.
+//!
+//! The source of a trap is the LID in its packet, which the port holds; subject and issuer are what
+//! the sender writes. A trap that gets no TrapRepress is repeated by an honest agent (IBA 13.4.9),
+//! so that a dropped one is late and not lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rsm_ids::{Lid, PortKey};
+use rsm_mad::Time;
+use rsm_mad::wire::attr::{Notice, TrapDetails};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+
+/// The time that each trap of a source takes from its share: five a second, as many as an agent
+/// repeats (IBA 13.4.9).
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Traps of a source that are handled at once: all links of a large switch, and some again.
+const BURST: u32 = 250;
+
+/// Most sources that are counted: every unicast LID.
+const SOURCES: usize = 0xC000;
+
+/// The shares of the sources, and their traps about others.
+#[derive(Clone, Default, Debug)]
+pub(super) struct TrapSources {
+    /// When the share of a port is whole again.
+    whole_at: BTreeMap<PortKey, Time>,
+    /// The ports that sent traps that were not about themselves.
+    forged: BTreeSet<PortKey>,
+}
+
+impl TrapSources {
+    /// Whether a trap of `port` is within its share.
+    pub(super) fn admit(&mut self, port: PortKey, now: Time) -> bool {
+        if self.whole_at.len() >= SOURCES && !self.whole_at.contains_key(&port) {
+            self.whole_at.retain(|_, &mut whole_at| whole_at > now);
+        }
+        let whole_at = self.whole_at.get(&port).copied().unwrap_or(now).max(now);
+        let admitted = whole_at.since(now) < PAUSE * BURST && self.whole_at.len() <= SOURCES;
+        if admitted {
+            self.whole_at.insert(port, whole_at + PAUSE);
+        }
+        admitted
+    }
+
+    /// Notes a trap of `port` that is not about itself. Returns whether it is the first.
+    pub(super) fn note_forged(&mut self, port: PortKey) -> bool {
+        self.forged.len() < SOURCES && self.forged.insert(port)
+    }
+
+    /// Findings about the ports that send traps about others; `place` has the name of a port and its
+    /// cable.
+    pub(super) fn findings(&self, place: impl Fn(PortKey) -> String) -> Vec<Finding> {
+        let forged = self.forged.iter().map(|&port| {
+            let text = format!(
+                "{} sends notices and traps in the name of other ports: rsm acts on none, and no subscriber gets them; see \
+                 what runs on its host, or disable the port",
+                place(port)
+            );
+            Finding::new(
+                FindingKind::ForgedTrap,
+                Subject::Port(port),
+                Severity::Warning,
+                text,
+            )
+        });
+        forged.collect()
+    }
+}
+
+/// The sender of a trap.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TrapSender {
+    /// The LID in the packet.
+    pub(super) source: Lid,
+    /// Whether its node is a switch.
+    pub(super) is_switch: bool,
+}
+
+/// Whether `notice` is one that its sender may issue: about its own node, by its own issuer LID.
+/// Only subnet managers issue traps 64 to 67. `is_of_node` says whether a port of the sender's node
+/// has a LID.
+pub(super) fn is_credible(
+    notice: &Notice,
+    sender: TrapSender,
+    is_of_node: impl Fn(Lid) -> bool,
+) -> bool {
+    // Most agents name the LID that they send from.
+    let is_own = |lid: Lid| lid == sender.source || is_of_node(lid);
+    let is_about_own = match notice.details() {
+        TrapDetails::GidChange(_) => false,
+        TrapDetails::LinkStateChange(change) => sender.is_switch && is_own(change.lid()),
+        TrapDetails::LocalChange(change) => is_own(change.lid()),
+        TrapDetails::SystemImageGuidChange(change) => is_own(change.lid()),
+        TrapDetails::PortThreshold(threshold) => is_own(threshold.lid()),
+        TrapDetails::VPortStateChange(change) => is_own(change.lid()),
+        TrapDetails::VPortLocalChange(change) => is_own(change.lid()),
+        // The reporter is where the packet was to arrive.
+        TrapDetails::BadKeys(violation) => {
+            !violation.lid2().is_unicast() || is_own(violation.lid2())
+        }
+        TrapDetails::BadPKeyAtSwitch(_) => sender.is_switch,
+        TrapDetails::BadMKey(_) | TrapDetails::Other(_) => true,
+    };
+    is_about_own && is_own(notice.issuer_lid())
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_ids::{Guid, PortNum};
+    use rsm_mad::wire::attr::*;
+
+    use super::*;
+
+    const HOST: Lid = Lid(5);
+    const SECOND_PORT: Lid = Lid(6);
+    const VICTIM: Lid = Lid(9);
+
+    fn port(node: u64) -> PortKey {
+        PortKey::new(Guid(node), PortNum(1))
+    }
+
+    fn notice<D: Details>(trap: Trap, issuer: Lid, details: &D) -> Notice {
+        Notice::generic(NoticeType::Urgent, ProducerType::CA, trap, issuer, details)
+    }
+
+    fn link_state(lid: Lid) -> LinkStateChange {
+        let mut details = LinkStateChange::default();
+        details.set_lid(lid);
+        details
+    }
+
+    fn local(lid: Lid) -> LocalChange {
+        let mut details = LocalChange::default();
+        details.set_lid(lid);
+        details
+    }
+
+    fn threshold(lid: Lid) -> PortThreshold {
+        let mut details = PortThreshold::default();
+        details.set_lid(lid);
+        details
+    }
+
+    fn keys(from: Lid, to: Lid) -> BadKeys {
+        let mut details = BadKeys::default();
+        details.set_lid1(from).set_lid2(to);
+        details
+    }
+
+    #[test]
+    fn traps_of_a_port_about_itself_are_believed_and_about_others_are_not() {
+        use Trap as T;
+        let m_key = BadMKey::default();
+        let gid = GidChange::default();
+        let at_switch = BadPKeyAtSwitch::default();
+        let rows = [
+            // The notice, and whether a host and a switch with LID 5 may send it.
+            (
+                notice(T::LINK_STATE_CHANGED, HOST, &link_state(HOST)),
+                [false, true],
+            ),
+            (
+                notice(T::LINK_STATE_CHANGED, HOST, &link_state(VICTIM)),
+                [false, false],
+            ),
+            (notice(T::LOCAL_CHANGE, HOST, &local(HOST)), [true, true]),
+            (
+                notice(T::LOCAL_CHANGE, HOST, &local(SECOND_PORT)),
+                [true, true],
+            ),
+            (
+                notice(T::LOCAL_CHANGE, HOST, &local(VICTIM)),
+                [false, false],
+            ),
+            (
+                notice(T::LOCAL_CHANGE, VICTIM, &local(HOST)),
+                [false, false],
+            ),
+            (
+                notice(T::LINK_INTEGRITY, HOST, &threshold(HOST)),
+                [true, true],
+            ),
+            (
+                notice(T::LINK_INTEGRITY, HOST, &threshold(VICTIM)),
+                [false, false],
+            ),
+            (notice(T::BAD_M_KEY, HOST, &m_key), [true, true]),
+            (notice(T::BAD_M_KEY, VICTIM, &m_key), [false, false]),
+            (
+                notice(T::BAD_P_KEY, HOST, &keys(VICTIM, HOST)),
+                [true, true],
+            ),
+            (
+                notice(T::BAD_P_KEY, HOST, &keys(VICTIM, Lid(0xC001))),
+                [true, true],
+            ),
+            (
+                notice(T::BAD_Q_KEY, HOST, &keys(VICTIM, VICTIM)),
+                [false, false],
+            ),
+            (
+                notice(T::BAD_P_KEY_AT_SWITCH, HOST, &at_switch),
+                [false, true],
+            ),
+            (notice(T::GID_IN_SERVICE, HOST, &gid), [false, false]),
+            (notice(T::GID_OUT_OF_SERVICE, HOST, &gid), [false, false]),
+            (notice(T::GROUP_CREATED, HOST, &gid), [false, false]),
+            (notice(T::GROUP_DELETED, HOST, &gid), [false, false]),
+        ];
+        for (notice, expected) in rows {
+            let believed = [false, true].map(|is_switch| {
+                let sender = TrapSender {
+                    source: HOST,
+                    is_switch,
+                };
+                is_credible(&notice, sender, |lid| lid == SECOND_PORT)
+            });
+            assert_eq!(believed, expected, "{notice:?}");
+        }
+    }
+
+    #[test]
+    fn source_beyond_its_share_is_dropped_and_others_are_not() {
+        let mut sources = TrapSources::default();
+        let admitted = (0..10_000).filter(|_| sources.admit(port(1), Time::ZERO));
+        assert_eq!(admitted.count(), BURST as usize);
+        assert!(sources.admit(port(2), Time::ZERO));
+        // Five a second from then on.
+        let later = Time::ZERO + Duration::from_secs(2);
+        let admitted = (0..1000).filter(|_| sources.admit(port(1), later));
+        assert_eq!(admitted.count(), 10);
+    }
+
+    #[test]
+    fn port_that_forges_traps_is_named_once() {
+        let mut sources = TrapSources::default();
+        assert!(sources.note_forged(port(1)));
+        assert!(!sources.note_forged(port(1)));
+        let found = sources.findings(|port| format!("host {}", port.node.0));
+        let [finding] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(finding.kind, FindingKind::ForgedTrap);
+        assert!(
+            finding
+                .text
+                .starts_with("host 1 sends notices and traps in the name")
+        );
+    }
+}

@@ -1,0 +1,177 @@
+//! Trust in requesters: which keys and records they see, and what of other hosts they change.
+//!
+//! A port acts for itself: it joins and leaves groups, and registers services and alias GUIDs, for
+//! its own GIDs, and for the other ports and virtual ports of its adapter. Requesters with the key
+//! of the SA, and the operator's proxies, act for any port.
+
+mod offences;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm_config::{KNOWN_KEY, TrustMode};
+use rsm_ids::Guid;
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::attr::{NodeType, PortInfo};
+use rsm_mad::wire::header::Method;
+use rsm_mad::wire::sa::{GuidInfoRecord, McMemberRecord, Record as _, SaHeader, ServiceRecord};
+
+pub use self::offences::Offence;
+pub(crate) use self::offences::Offences;
+use super::directory::Directory;
+use super::ends::EndIx;
+
+/// The operator's rules for requests in the name of another port.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TrustRules {
+    /// The treatment of such requests.
+    pub mode: TrustMode,
+    /// GUIDs of ports that may make them without the key of the SA.
+    pub proxies: Arc<BTreeSet<Guid>>,
+}
+
+/// The trust in a requester, by the SM_Key of its request (IBA 15.4.1) and by its port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trust {
+    /// The requester showed the key: it sees keys, and records that are for trusted requesters
+    /// only, and changes records of all ports.
+    Trusted,
+    /// The requester's port is a proxy of the operator: it changes records of all ports, and keys
+    /// read as 0.
+    Proxy,
+    /// The requester showed no key: keys read as 0.
+    Untrusted,
+}
+
+impl Trust {
+    /// The trust that `shown` gives if `sa_key` is the SA's key, or 0 where it has none; `None` for
+    /// a wrong key, whose request is discarded.
+    ///
+    /// The key that everybody knows opens nothing, and closes nothing: tools of OpenSM's sites show
+    /// it unasked. Where the SA has no key there is none to find out, and no request is discarded.
+    pub fn of(shown: u64, sa_key: u64) -> Option<Trust> {
+        match (shown, sa_key) {
+            (0 | KNOWN_KEY, _) | (_, 0) => Some(Trust::Untrusted),
+            (shown, own) if shown == own => Some(Trust::Trusted),
+            _ => None,
+        }
+    }
+
+    /// The trust in a request to change records from the port with this GUID.
+    pub(crate) fn to_change(self, rules: &TrustRules, port: Guid) -> Trust {
+        match self {
+            Trust::Untrusted if rules.proxies.contains(&port) => Trust::Proxy,
+            trust => trust,
+        }
+    }
+
+    /// Whether the requester may change records of any port.
+    pub(crate) fn acts_for_all(self) -> bool {
+        matches!(self, Trust::Trusted | Trust::Proxy)
+    }
+
+    /// Whether the requester may see keys.
+    pub fn is_trusted(self) -> bool {
+        self == Trust::Trusted
+    }
+
+    /// Hides the M_Key of `info` from an untrusted requester, before the record is matched, so that
+    /// no query can find the key out.
+    pub(crate) fn conceal(self, info: &mut PortInfo) {
+        if !self.is_trusted() {
+            info.set_m_key(0);
+        }
+    }
+}
+
+/// Whether a request from `requester` shows the GID of another port in its global route header, or
+/// one that no port has. A router passes on requests from other subnets.
+pub(crate) fn shows_foreign_gid(
+    directory: &Directory,
+    requester: EndIx,
+    address: &RemoteAddress,
+) -> bool {
+    let Some(grh) = address.grh else {
+        return false;
+    };
+    let at = directory.end(requester).at;
+    let is_own = |ix: EndIx| directory.end(ix).at == at;
+    !directory.by_gid(grh.gid).is_some_and(is_own)
+        && directory.port(requester).0.kind() != NodeType::Router
+}
+
+/// The offence of a request to change a record of a port that is not the requester's own; `None`
+/// for its own, and where no port of the subnet is named.
+pub(crate) fn offence(
+    directory: &Directory,
+    requester: EndIx,
+    (header, data): (&SaHeader, &[u8]),
+) -> Option<Offence> {
+    let method = header.mad().method();
+    let (subject, offence) = match header.mad().attribute() {
+        McMemberRecord::ID => {
+            let port = McMemberRecord::from_prefix(data)?.port_gid();
+            let offence = match method {
+                Method::SET => Offence::Join,
+                _ => Offence::Leave,
+            };
+            (directory.by_gid(port)?, offence)
+        }
+        ServiceRecord::ID => {
+            let gid = ServiceRecord::from_prefix(data)?.service_gid();
+            // A group has no host that could speak for it.
+            let subject = (!gid.is_multicast()).then(|| directory.by_name(gid.guid()))??;
+            (subject, Offence::Service)
+        }
+        GuidInfoRecord::ID => {
+            let lid = GuidInfoRecord::from_prefix(data)?.lid();
+            (directory.by_lid(lid)?, Offence::AliasGuid)
+        }
+        _ => return None,
+    };
+    (!acts_for(directory, requester, subject)).then_some(offence)
+}
+
+/// Whether `subject` is the requester's own port: the same one, or for a port another one, or a
+/// virtual one, of its adapter. The host of a virtual port is a guest, and acts for that alone.
+fn acts_for(directory: &Directory, requester: EndIx, subject: EndIx) -> bool {
+    let [from, of] = [requester, subject].map(|ix| directory.end(ix));
+    requester == subject || from.vport.is_none() && from.at.node == of.at.node
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_with_a_wrong_key_are_discarded() {
+        assert_eq!(Trust::of(0, 7), Some(Trust::Untrusted));
+        assert_eq!(Trust::of(7, 7), Some(Trust::Trusted));
+        assert_eq!(Trust::of(8, 7), None);
+    }
+
+    #[test]
+    fn a_key_that_everybody_knows_opens_and_closes_nothing() {
+        for own in [0, 1, 7] {
+            assert_eq!(Trust::of(0, own), Some(Trust::Untrusted));
+            assert_eq!(Trust::of(1, own), Some(Trust::Untrusted));
+        }
+    }
+
+    #[test]
+    fn without_an_own_key_every_request_is_untrusted() {
+        for shown in [0, 1, 7, u64::MAX] {
+            assert_eq!(Trust::of(shown, 0), Some(Trust::Untrusted));
+        }
+    }
+
+    #[test]
+    fn only_the_trusted_see_the_m_key() {
+        let mut info = PortInfo::default();
+        info.set_m_key(9);
+        Trust::Trusted.conceal(&mut info);
+        assert_eq!(info.m_key(), 9);
+        Trust::Untrusted.conceal(&mut info);
+        assert_eq!(info.m_key(), 0);
+    }
+}

@@ -1,0 +1,254 @@
+//! Requests of ports against the trust in them or beyond their share, counted for findings.
+//!
+//! One finding for each kind names the ports with their counts and cables. A list goes to the
+//! findings of the daemon once a second at most, and only when a port is new in it, has gone, or
+//! has doubled its requests.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rsm_config::TrustMode;
+use rsm_ids::Guid;
+use rsm_mad::Time;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+
+use crate::directory::Directory;
+
+/// How long a port counts after its last offence: longer than hosts take to repeat a join.
+const KEPT_FOR: Duration = Duration::from_secs(300);
+
+/// Shortest time between two lists of findings: each new one is a line of the log and an event.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Most ports kept: those of a large partition, some hundred kilobytes. The requests of further
+/// ports count together.
+const MAX_PORTS: usize = 2048;
+
+/// Ports that a finding names; it counts the rest.
+const NAMED: usize = 8;
+
+/// A kind of request against the trust in a port, or beyond its share.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Offence {
+    /// A join of a multicast group for another port.
+    Join,
+    /// A leave for another port.
+    Leave,
+    /// A service registered or deleted for another port.
+    Service,
+    /// Alias GUIDs assigned to or released from another port.
+    AliasGuid,
+    /// The GID of another port in the global route header.
+    SourceGid,
+    /// More new multicast groups than a port may make.
+    Groups,
+    /// More memberships in multicast groups than a port may have.
+    Memberships,
+    /// More services than a port may register.
+    Services,
+    /// More subscriptions than a port may have.
+    Subscriptions,
+    /// More tables at once, or more bytes of tables, than are sent to a port.
+    Tables,
+    /// More requests a second than a port may send while others wait.
+    Requests,
+}
+
+impl Offence {
+    /// How many kinds there are.
+    const COUNT: usize = 11;
+
+    /// The offences of each kind of finding, with their names in its text.
+    const OF_TRUST: [(Offence, &'static str); 5] = [
+        (Offence::Join, "joins"),
+        (Offence::Leave, "leaves"),
+        (Offence::Service, "services"),
+        (Offence::AliasGuid, "alias GUIDs"),
+        (Offence::SourceGid, "requests with another GID"),
+    ];
+    const OF_SHARE: [(Offence, &'static str); 6] = [
+        (Offence::Groups, "new multicast groups"),
+        (Offence::Memberships, "memberships"),
+        (Offence::Services, "services"),
+        (Offence::Subscriptions, "subscriptions"),
+        (Offence::Tables, "tables"),
+        (Offence::Requests, "requests"),
+    ];
+}
+
+/// The offences of a port.
+#[derive(Clone, Copy, Debug)]
+struct Offender {
+    counts: [u64; Offence::COUNT],
+    /// All of them when they were last listed.
+    listed: u64,
+    /// When they end without another one.
+    until: Time,
+}
+
+impl Offender {
+    fn sum(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The counts of `offences`, in words; `None` without any.
+    fn described(&self, offences: &[(Offence, &str)]) -> Option<String> {
+        let counts = offences.iter().filter_map(|&(offence, name)| {
+            let count = self.counts[offence as usize];
+            (count > 0).then(|| format!("{count} {name}"))
+        });
+        let counts: Vec<String> = counts.collect();
+        (!counts.is_empty()).then(|| counts.join(", "))
+    }
+}
+
+/// The ports with offences.
+#[derive(Default, Debug)]
+pub(crate) struct Offences {
+    ports: BTreeMap<Guid, Offender>,
+    /// The list differs from the last one.
+    has_changed: bool,
+    /// When [`Offences::poll`] last returned a list.
+    listed: Option<Time>,
+}
+
+impl Offences {
+    /// The port with this GUID has made `requests` of this kind.
+    pub(crate) fn note(&mut self, port: Guid, offence: Offence, requests: u64, now: Time) {
+        if self.ports.len() >= MAX_PORTS && !self.ports.contains_key(&port) {
+            return;
+        }
+        let offender = self.ports.entry(port).or_insert(Offender {
+            counts: [0; Offence::COUNT],
+            listed: 0,
+            until: now,
+        });
+        let count = &mut offender.counts[offence as usize];
+        let is_first = *count == 0;
+        *count = count.saturating_add(requests);
+        offender.until = now + KEPT_FOR;
+        self.has_changed |= is_first || offender.sum() >= offender.listed.saturating_mul(2);
+    }
+
+    /// Ends the offences whose time has come.
+    pub(crate) fn handle_deadline(&mut self, now: Time) {
+        let before = self.ports.len();
+        self.ports.retain(|_, offender| offender.until > now);
+        self.has_changed |= self.ports.len() != before;
+    }
+
+    /// Ends all of them.
+    pub(crate) fn clear(&mut self) {
+        self.has_changed |= !self.ports.is_empty();
+        self.ports.clear();
+    }
+
+    /// The next time for [`Offences::handle_deadline`] or [`Offences::poll`].
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let list = self.has_changed.then(|| self.next_list());
+        let ends = self.ports.values().map(|offender| offender.until).min();
+        [list, ends].into_iter().flatten().min()
+    }
+
+    fn next_list(&self) -> Time {
+        self.listed.map_or(Time::ZERO, |listed| listed + PAUSE)
+    }
+
+    /// The findings, if they may differ from those of the last call; without a directory there are
+    /// none.
+    pub(crate) fn poll(
+        &mut self,
+        directory: Option<&Directory>,
+        mode: TrustMode,
+        now: Time,
+    ) -> Option<Vec<Finding>> {
+        if !self.has_changed || now < self.next_list() {
+            return None;
+        }
+        (self.has_changed, self.listed) = (false, Some(now));
+        for offender in self.ports.values_mut() {
+            offender.listed = offender.sum();
+        }
+        let Some(directory) = directory else {
+            return Some(Vec::new());
+        };
+        let (effect, remedy) = match mode {
+            TrustMode::Enforce => (
+                "the SA refuses them, and nothing of other ports changes",
+                "see what runs on these hosts; managers of others belong in `sa.trust_proxies`",
+            ),
+            TrustMode::Off | TrustMode::Report => (
+                "the SA obeys, and ports get or lose groups, services or GUIDs that their hosts did not ask for",
+                "see what runs on these hosts, name managers of others in `sa.trust_proxies`, and set \
+                 `sa.trust_mode = \"enforce\"`",
+            ),
+        };
+        let of_trust = self.finding(directory, FindingKind::SaTrust, &Offence::OF_TRUST, |named| {
+            format!("{named}: these requests to the SA are in the name of other ports; {effect}; {remedy}")
+        });
+        let of_share = self.finding(directory, FindingKind::SaShare, &Offence::OF_SHARE, |named| {
+            format!(
+                "{named}: the SA refused these requests, beyond the share of one port; other hosts are \
+                 served as before, and programs on these miss what was refused; see what runs there"
+            )
+        });
+        Some([of_trust, of_share].into_iter().flatten().collect())
+    }
+
+    /// The finding of `kind`, whose text `worded` makes of the ports with `offences`.
+    fn finding(
+        &self,
+        directory: &Directory,
+        kind: FindingKind,
+        offences: &[(Offence, &str)],
+        worded: impl Fn(String) -> String,
+    ) -> Option<Finding> {
+        let mut all: Vec<(u64, Guid, String)> = self
+            .ports
+            .iter()
+            .filter_map(|(&port, offender)| {
+                Some((offender.sum(), port, offender.described(offences)?))
+            })
+            .collect();
+        all.sort_by_key(|&(sum, port, _)| (std::cmp::Reverse(sum), port));
+        let named = all.iter().take(NAMED);
+        let named: Vec<String> = named
+            .map(|(_, port, counts)| format!("{}: {counts}", place(directory, *port)))
+            .collect();
+        let mut text = named.join("; ");
+        if all.len() > NAMED {
+            text = format!("{text}; and {} ports more", all.len() - NAMED);
+        }
+        let subject = match all[..] {
+            [] => return None,
+            [(_, port, _)] => subject(directory, port),
+            _ => Subject::Subnet,
+        };
+        Some(Finding::new(kind, subject, Severity::Warning, worded(text)))
+    }
+}
+
+fn subject(directory: &Directory, port: Guid) -> Subject {
+    let end = directory.by_guid(port).map(|ix| directory.end(ix));
+    end.map_or(Subject::Subnet, |end| {
+        Subject::Port(directory.fabric.key(end.at))
+    })
+}
+
+/// The port with this GUID and the other end of its cable, for the operator.
+fn place(directory: &Directory, port: Guid) -> String {
+    let Some(ix) = directory.by_guid(port) else {
+        return format!("port {port}, which is gone");
+    };
+    let fabric = &directory.fabric;
+    let name = |at: rsm_model::fabric::PortRef| {
+        format!("{} port {}", fabric.node(at.node).name(), at.port)
+    };
+    let end = directory.end(ix);
+    let vport = end.vport.map(|index| format!(" (virtual port {index})"));
+    let own = format!("{}{}", name(end.at), vport.unwrap_or_default());
+    match fabric.peer(end.at) {
+        Some(peer) => format!("{own} at {}", name(peer)),
+        None => own,
+    }
+}
