@@ -22,7 +22,7 @@ const RATE: u64 = 8 << 20;
 const MAX_REQUESTERS: usize = 0xC000;
 
 /// Counts the bytes of the tables that are made for a requester.
-pub type Meter = Arc<AtomicU64>;
+pub(super) type Meter = Arc<AtomicU64>;
 
 /// The bytes of tables of a requester.
 #[derive(Debug)]
@@ -46,11 +46,11 @@ impl Share {
 
 /// The shares of the requesters that got tables lately.
 #[derive(Debug, Default)]
-pub struct TableShares(HashMap<Lid, Share>);
+pub(super) struct TableShares(HashMap<Lid, Share>);
 
 impl TableShares {
     /// The meter for one more table to the requester at `lid`; `None` if it has used up its share.
-    pub fn of(&mut self, lid: Lid, now: Time) -> Option<Meter> {
+    pub(super) fn of(&mut self, lid: Lid, now: Time) -> Option<Meter> {
         if self.0.len() >= MAX_REQUESTERS && !self.0.contains_key(&lid) {
             self.0.retain(|_, share| {
                 share.settle(now);
