@@ -372,6 +372,12 @@ pub trait RoutingQueries: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Page<Keyed<PortId, v1::CableHost>>, RoutingError>>;
 }
 
+/// Checking the subnet and its manager.
+pub trait Reports: Send + Sync + 'static {
+    /// Every check, from the snapshot in force.
+    fn report(&self) -> BoxFuture<'_, v1::Report>;
+}
+
 /// Reading the history on the disk, events of earlier runs included.
 pub trait History: Send + Sync + 'static {
     /// Matching events, oldest first, each with the number of its record; numbers rise over all

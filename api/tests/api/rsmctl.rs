@@ -223,6 +223,41 @@ fn tables_fit_a_hundred_columns_and_lose_no_word_of_a_message() {
 }
 
 #[test]
+fn the_exit_code_of_the_report_is_that_of_its_worst_check() {
+    let code = |fake: Fake| {
+        let served = Served::start(fake);
+        let output = run(&served, &["report"]);
+        assert!(output.stderr.is_empty(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        (output.status.code(), text)
+    };
+    let (fails, text) = code(Fake::tree(2, 1));
+    assert_eq!(fails, Some(5));
+    golden("report.txt", &text);
+    let mut healthy = Fake::tree(2, 1);
+    healthy.findings.clear();
+    let (passes, text) = code(healthy);
+    assert_eq!(passes, Some(0), "{text}");
+}
+
+#[test]
+fn colours_come_only_where_they_are_asked_for() {
+    let served = Served::start(Fake::tree(2, 1));
+    let plain = printed(&served, &["findings"]);
+    assert!(!plain.contains('\x1b'), "{plain:?}");
+    let coloured = printed(&served, &["findings", "--color", "always"]);
+    assert!(coloured.contains("\x1b[33mwarning"), "{coloured:?}");
+    let json = printed(
+        &served,
+        &["findings", "--color", "always", "--format", "json"],
+    );
+    assert!(
+        !json.contains("\\u001b") && !json.contains('\x1b'),
+        "{json:?}"
+    );
+}
+
+#[test]
 fn lists_are_sorted_and_limited() {
     let served = Served::start(Fake::tree(3, 2));
     let column = |text: &str, from_end: usize| -> Vec<String> {

@@ -92,6 +92,12 @@ impl Access {
         self.gate.clone()
     }
 
+    /// The end of the API's certificate in seconds since the Unix epoch; `None` without a
+    /// certificate that can be used.
+    pub(super) fn certificate_ends(&self) -> Option<i64> {
+        self.state.lock().certificate_ends
+    }
+
     /// The TLS of the TCP address, if it has any.
     pub(super) fn tls(&self) -> Option<Arc<ServerTls>> {
         self.tls.clone()

@@ -5,14 +5,37 @@ use serde::Serialize;
 use crate::arguments::{Format, Global};
 use crate::failure::Failure;
 use crate::pager::{self, Pager};
-use crate::table::{Layout, Rows};
+use crate::table::{self, Layout, Rows};
 use crate::text::printable;
+
+/// A colour by meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tint {
+    None,
+    Good,
+    Warning,
+    Error,
+}
+
+impl Tint {
+    /// The number of the colour in ANSI's sequences (ECMA-48, SGR).
+    const fn sgr(self) -> Option<u8> {
+        match self {
+            Tint::None => None,
+            Tint::Good => Some(32),
+            Tint::Warning => Some(33),
+            Tint::Error => Some(31),
+        }
+    }
+}
 
 /// Standard output, or the pager in front of it: no other code writes to it.
 pub(crate) struct Output {
     writer: Box<dyn Write>,
     pub(crate) format: Format,
     layout: Layout,
+    /// Whether lines have colours.
+    is_coloured: bool,
     /// Whether a pager may start.
     may_page: bool,
     pager: Option<Pager>,
@@ -29,6 +52,7 @@ impl Output {
             writer: Box::new(BufWriter::new(io::stdout().lock())),
             format,
             layout: Layout::default(),
+            is_coloured: false,
             may_page: false,
             pager: None,
             waits_for_list: false,
@@ -39,7 +63,10 @@ impl Output {
     /// Output with tables as the options of the command line have them.
     pub(crate) fn of(global: &Global) -> Result<Output, Failure> {
         let layout = Layout {
-            wide: global.wide,
+            width: match global.wide {
+                true => usize::MAX,
+                false => table::terminal_width().unwrap_or(table::WIDTH),
+            },
             sort: global.sort.clone(),
             limit: global.limit,
         };
@@ -50,6 +77,7 @@ impl Output {
         Ok(Output {
             waits_for_list: layout.sort.is_some() || layout.limit.is_some(),
             layout,
+            is_coloured: global.format == Format::Text && global.color.is_on(),
             may_page: !global.no_pager
                 && global.format == Format::Text
                 && io::stdout().is_terminal(),
@@ -69,6 +97,19 @@ impl Output {
     /// Notes that the server has cut the list as `--limit` says.
     pub(crate) fn takes_limit(&mut self) {
         self.waits_for_list = false;
+    }
+
+    /// The columns that lines may take.
+    pub(crate) fn width(&self) -> usize {
+        self.layout.width
+    }
+
+    /// The line in this colour, where the output has colours.
+    pub(crate) fn tinted(&self, tint: Tint, line: &str) -> String {
+        match tint.sgr().filter(|_| self.is_coloured) {
+            Some(sgr) => format!("\x1b[{sgr}m{line}\x1b[0m"),
+            None => line.to_owned(),
+        }
     }
 
     /// One value as JSON over several lines.
@@ -115,7 +156,7 @@ impl Output {
         if rows.is_list() {
             self.arrange(&mut rows);
         }
-        let lines = rows.lines(self.layout.wide);
+        let lines = rows.lines(self.layout.width);
         self.page(lines.len())?;
         lines.iter().try_for_each(|line| self.line(line))
     }

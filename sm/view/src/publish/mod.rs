@@ -30,6 +30,7 @@ mod partitions;
 mod paths;
 mod published;
 mod qos;
+mod report;
 mod routes;
 mod sa;
 mod services;
@@ -46,6 +47,7 @@ pub use self::control::{Controller, MAX_WAITING};
 pub use self::counters::{CountersSource, PublishedCounters};
 pub use self::events::MAX_CHANGES;
 pub use self::names::Names;
+pub use self::report::{HostFact, HostFacts, Reporter};
 pub use self::sa::{PublishedSa, SaStateSource};
 pub use self::view::{SharedStoreSource, UnixClock, View};
 

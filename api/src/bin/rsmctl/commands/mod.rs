@@ -28,6 +28,7 @@ mod path;
 mod ports;
 mod qos;
 mod quality;
+mod report;
 mod rotate_m_keys;
 mod route;
 mod sa;
@@ -88,6 +89,8 @@ macro_rules! questions {
 questions! {
     /// The subnet and its manager at one glance
     Status(status::StatusArguments);
+    /// One page about the subnet and its manager: named checks that pass, warn or fail
+    Report(report::ReportArguments);
     /// Switches, channel adapters and routers
     Nodes(nodes::NodesArguments);
     /// Ports with their state, LID and neighbour

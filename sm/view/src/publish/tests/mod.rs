@@ -9,6 +9,7 @@ mod multicast;
 mod partitions;
 mod reading;
 mod registrations;
+mod report;
 mod reports;
 mod sa;
 mod services;
