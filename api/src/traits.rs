@@ -13,8 +13,8 @@ use crate::error::{
 use crate::model::{
     AgentState, AliasGuidKey, CountersState, DrainQuestion, FindingFilter, GoneSwitches,
     GroupSelector, HistoryQuery, Keyed, LinkFilter, LossSelector, MulticastGroupFilter, NodeFilter,
-    Page, PartitionChange, PartitionChanged, PathQuestion, PortFilter, PortId, PortOrder,
-    PortTotals, Selector, ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey,
+    Page, PartitionChange, PartitionChanged, PathQuestion, PortCommand, PortFilter, PortId,
+    PortOrder, PortTotals, Selector, ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey,
     VirtualPortId, WhenCutOff,
 };
 
@@ -320,6 +320,13 @@ pub trait Control: Send + Sync + 'static {
         &self,
         parts: Vec<Selector>,
     ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>>;
+
+    /// Disables, enables or resets a port, and answers with the port that was set, the description of
+    /// its node and the convergence, once the port has answered.
+    fn operate_port(
+        &self,
+        command: PortCommand,
+    ) -> BoxFuture<'_, Result<v1::OperatePortResponse, ControlError>>;
 
     /// Gives every port another M_Key, and answers with the state of the keys and the convergence
     /// that wrote them. Refused while ports hold keys of the rotation before, unless `force` is set.

@@ -72,6 +72,7 @@ const NEEDS: &[ServiceNeeds] = &[
         calls: &[
             ("Drain", Operate),
             ("Undrain", Operate),
+            ("OperatePort", Operate),
             ("ListDrained", Read),
             ("RotateManagementKeys", Administer),
         ],

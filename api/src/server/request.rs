@@ -11,7 +11,7 @@ use tonic::Status;
 use crate::calendar::timestamp;
 use crate::error::LookupError;
 use crate::limits::{MAX_FILTER_BYTES, MAX_PATHS};
-use crate::model::{Keyed, NodeKind, PortId, PortOrder, PortState, Selector, Severity};
+use crate::model::{Keyed, NodeKind, PortAction, PortId, PortOrder, PortState, Selector, Severity};
 use crate::traits::Subnet;
 
 /// The name that a request gives in `field`.
@@ -250,6 +250,14 @@ pub(super) fn severity(field: &str, value: i32) -> Result<Option<Severity>, Stat
 pub(super) fn event_kind(field: &str, value: i32) -> Result<Option<EventKind>, Status> {
     let kind = EventKind::try_from(value).map_err(|_| unknown(field, value))?;
     Ok(Some(kind).filter(|&kind| kind != EventKind::Unspecified))
+}
+
+/// An action on a port.
+pub(super) fn port_action(field: &str, value: i32) -> Result<PortAction, Status> {
+    match PortAction::try_from(value).map_err(|_| unknown(field, value))? {
+        PortAction::Unspecified => Err(unknown(field, value)),
+        action => Ok(action),
+    }
 }
 
 /// An order of ports; by use where it is unspecified.

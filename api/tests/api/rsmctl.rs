@@ -258,6 +258,25 @@ fn colours_come_only_where_they_are_asked_for() {
 }
 
 #[test]
+fn a_port_that_cuts_hosts_off_is_disabled_only_with_yes() {
+    let served = Served::start(Fake::tree(2, 1));
+    let refused = run(&served, &["port", "disable", "leaf-1:1"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let errors = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        errors.contains("1 node would be cut off: host-1"),
+        "{errors}"
+    );
+    let reason = "ticket 7";
+    let arguments = ["port", "disable", "leaf-1:1", "--yes", "--reason", reason];
+    let text = printed(&served, &arguments);
+    assert!(text.starts_with("leaf-1:1 is disabled"), "{text}");
+    // The reason reaches the manager: the fake makes it the cause.
+    let last = served.fake.convergences.lock().last().cloned().unwrap();
+    assert_eq!(last.cause, reason);
+}
+
+#[test]
 fn lists_are_sorted_and_limited() {
     let served = Served::start(Fake::tree(3, 2));
     let column = |text: &str, from_end: usize| -> Vec<String> {

@@ -18,5 +18,6 @@
 //! confirmed answer; what a device refused twice is a finding and not a third try.
 
 pub mod diff;
+pub mod link_step;
 pub mod push;
 pub mod sweep;

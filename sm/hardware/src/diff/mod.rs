@@ -5,6 +5,7 @@
 pub mod adaptive;
 mod bounce;
 mod kept;
+mod links;
 mod looked;
 mod managed;
 mod multicast;
@@ -12,7 +13,7 @@ mod reregister;
 mod sl2vl;
 mod vports;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, PortKey, PortNum};
@@ -33,6 +34,7 @@ pub use self::multicast::{LookedMulticast, MulticastChange, kept};
 pub use self::reregister::{Reregister, heeds};
 pub use self::sl2vl::SlToVlRow;
 pub use self::vports::{VPortChange, VPortChanges};
+use crate::link_step::LinkStep;
 use crate::sweep::inventory::Inventory;
 
 /// The changes of one switch.
@@ -154,8 +156,8 @@ pub struct Changes {
     pub mismatches: BTreeMap<PortKey, LinkMismatch>,
     /// The link to bounce: the end to set to Down, and the other one.
     pub bounce: Option<(PortKey, PortKey)>,
-    /// Ports to disable.
-    pub disable: BTreeSet<PortKey>,
+    /// Links to take down or up, by the port that the Set goes to.
+    pub links: BTreeMap<PortKey, LinkStep>,
 }
 
 impl Changes {
@@ -167,7 +169,7 @@ impl Changes {
             && self.managed.is_empty()
             && self.vports.is_empty()
             && self.bounce.is_none()
-            && self.disable.is_empty()
+            && self.links.is_empty()
     }
 
     /// About how many Sets make these changes: adaptive routing and devices with habits take more,
@@ -190,7 +192,7 @@ impl Changes {
             + managed.sum::<usize>()
             + self.vports.len()
             + usize::from(self.bounce.is_some())
-            + self.disable.len()
+            + self.links.len()
     }
 
     /// Blocks of linear forwarding tables to write, for interim tables, too.
@@ -231,13 +233,7 @@ impl Comparison<'_> {
         if self.plan.policy.ports.links.bounce {
             changes.bounce = bounce::next(self.inventory, &changes.mismatches);
         }
-        let is_up = |key: &&PortKey| {
-            let port = self.inventory.port(**key);
-            let state = port.and_then(|port| port.state());
-            state.is_some_and(|state| state != PortState::Down)
-        };
-        let disabling = self.inventory.disabling.iter();
-        changes.disable = disabling.filter(is_up).copied().collect();
+        changes.links = links::due(self.inventory);
         self.compare_alias_guids(&mut changes);
         changes
     }

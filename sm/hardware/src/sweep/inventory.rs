@@ -24,6 +24,7 @@ use super::kind_answers::KindAnswers;
 use super::paths::Search;
 use super::port_states::PortStateProofs;
 use super::vports::VPortReading;
+use crate::link_step::LinkStep;
 
 /// The whole subnet as last seen, with what sweeps are to read of it and what they remember.
 #[derive(Clone, Debug, Default)]
@@ -53,8 +54,10 @@ pub struct Inventory {
     /// Links bounced for another MTU or number of VLs: the port that was set to Down, and the other
     /// end.
     pub bounced: BTreeMap<PortKey, PortKey>,
-    /// Ports of switches to disable, because the port across the cable babbles.
+    /// Ports of switches to disable: the port across the cable babbles, or an operator wants it.
     pub disabling: BTreeSet<PortKey>,
+    /// Orders of operators to bounce or enable ports, until a push takes them.
+    pub link_orders: BTreeMap<PortKey, LinkStep>,
     /// The highest multicast LID in use: up to there a sweep reads multicast tables of switches
     /// without a valid MulticastFDBTop.
     pub multicast_top: Option<Lid>,

@@ -291,6 +291,7 @@ fn drain_refused(published: &Published, plan: &Plan, parts: &[Part]) -> Option<S
             forced: false,
             name: String::new(),
             peer: None,
+            disabled: false,
         };
         (part, Reason::Drained(drained))
     };

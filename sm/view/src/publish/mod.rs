@@ -28,6 +28,7 @@ mod names;
 mod overlay;
 mod partitions;
 mod paths;
+mod port_command;
 mod published;
 mod qos;
 mod report;

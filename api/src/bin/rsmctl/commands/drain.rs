@@ -26,7 +26,7 @@ pub(crate) struct DrainArguments {
 }
 
 /// The operator's name in the environment.
-fn operator() -> String {
+pub(super) fn operator() -> String {
     let names = ["SUDO_USER", "USER", "LOGNAME"];
     let name = names.into_iter().find_map(|name| std::env::var(name).ok());
     name.unwrap_or_default()

@@ -25,6 +25,7 @@ mod nodes;
 mod partition;
 mod partitions;
 mod path;
+mod port;
 mod ports;
 mod qos;
 mod quality;
@@ -143,6 +144,9 @@ questions! {
     Drain(drain::DrainArguments);
     /// Uses drained parts again, and waits until the routes do
     Undrain(undrain::UndrainArguments);
+    /// Disables, enables or resets the port of a cable
+    #[command(subcommand)]
+    Port(port::PortSubcommand);
     /// Gives every port another M_Key, and waits until the ports that answer hold it
     RotateMKeys(rotate_m_keys::RotateMKeysArguments);
     /// Lists drained parts: time, operator, note, and whether each may be unplugged

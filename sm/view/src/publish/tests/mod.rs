@@ -7,6 +7,7 @@ mod ledgers;
 mod missing;
 mod multicast;
 mod partitions;
+mod port_commands;
 mod reading;
 mod registrations;
 mod report;
