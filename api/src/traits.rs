@@ -13,8 +13,8 @@ use crate::error::{
 use crate::model::{
     AgentState, AliasGuidKey, CountersState, DrainQuestion, FindingFilter, GoneSwitches,
     GroupSelector, HistoryQuery, Keyed, LinkFilter, LossSelector, MulticastGroupFilter, NodeFilter,
-    Page, PartitionChange, PartitionChanged, PathQuestion, PortFilter, PortId, PortOrder,
-    PortTotals, Selector, ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey,
+    Page, PartitionChange, PartitionChanged, PathQuestion, PortCommand, PortFilter, PortId,
+    PortOrder, PortTotals, Selector, ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey,
     VirtualPortId, WhenCutOff,
 };
 
@@ -324,8 +324,15 @@ pub trait Control: Send + Sync + 'static {
         parts: Vec<Selector>,
     ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>>;
 
-    /// Gives every port another M_Key, and returns the state of the keys and the convergence that
-    /// wrote them. Refused while ports hold keys of the previous rotation, unless `force` is set.
+    /// Disables, enables or resets a port, and answers with the port that was set, the description of
+    /// its node and the convergence, once the port has answered.
+    fn operate_port(
+        &self,
+        command: PortCommand,
+    ) -> BoxFuture<'_, Result<v1::OperatePortResponse, ControlError>>;
+
+    /// Gives every port another M_Key, and answers with the state of the keys and the convergence
+    /// that wrote them. Refused while ports hold keys of the rotation before, unless `force` is set.
     fn rotate_m_keys(
         &self,
         force: bool,
@@ -376,7 +383,13 @@ pub trait RoutingQueries: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Page<Keyed<PortId, v1::CableHost>>, RoutingError>>;
 }
 
-/// Queries about the history on the disk, which includes events of earlier runs.
+/// Checking the subnet and its manager.
+pub trait Reports: Send + Sync + 'static {
+    /// Every check, from the snapshot in force.
+    fn report(&self) -> BoxFuture<'_, v1::Report>;
+}
+
+/// Reading the history on the disk, events of earlier runs included.
 pub trait History: Send + Sync + 'static {
     /// The matching events, oldest first, each with the number of its record; numbers rise over all
     /// runs.

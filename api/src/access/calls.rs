@@ -18,6 +18,7 @@ const NEEDS: &[ServiceNeeds] = &[
         service: "rsm.v1.FabricService",
         calls: &[
             ("GetStatus", Read),
+            ("GetReport", Read),
             ("ListNodes", Read),
             ("GetNode", Read),
             ("ListPorts", Read),
@@ -71,6 +72,7 @@ const NEEDS: &[ServiceNeeds] = &[
         calls: &[
             ("Drain", Operate),
             ("Undrain", Operate),
+            ("OperatePort", Operate),
             ("ListDrained", Read),
             ("RotateManagementKeys", Administer),
         ],

@@ -16,6 +16,7 @@ mod node;
 mod page;
 mod partition;
 mod port;
+mod port_command;
 mod routing;
 mod sa;
 mod selector;
@@ -39,9 +40,10 @@ pub use partition::{
     PartitionChanged, PartitionSettings, WantedMember, WhenCutOff,
 };
 pub use port::{PortFilter, PortId};
+pub use port_command::PortCommand;
 pub use routing::LossSelector;
 pub use rsm_proto::v1::{
-    JoinState, Membership, MissingKind, NodeKind, PhysicalState, PortOrder, PortState,
+    JoinState, Membership, MissingKind, NodeKind, PhysicalState, PortAction, PortOrder, PortState,
     RouteOutcome, Severity, SubnetState,
 };
 pub use sa::PathQuestion;

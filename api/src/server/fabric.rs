@@ -12,14 +12,14 @@ use super::request::{
     selector, severity, text_filter,
 };
 use crate::model::{FindingFilter, LinkFilter, NodeFilter, NodeKind, PortFilter};
-use crate::traits::Subnet;
+use crate::traits::{Reports, Subnet};
 
 /// Serves queries about the subnet.
 #[derive(Clone)]
 pub(super) struct Fabric {
     pub(super) subnet: Arc<dyn Subnet>,
-    /// The connections of the Unix socket, and those over TCP; `None` if requests come through
-    /// neither.
+    pub(super) reports: Option<Arc<dyn Reports>>,
+    /// Of the Unix socket, and over TCP; none where requests come through neither.
     pub(super) connections: Option<[Arc<Connections>; 2]>,
 }
 
@@ -45,6 +45,18 @@ impl FabricService for Fabric {
         Ok(Response::new(v1::GetStatusResponse {
             status: Some(self.subnet.status()),
             connections: self.connections(),
+        }))
+    }
+
+    async fn get_report(
+        &self,
+        _request: Request<v1::GetReportRequest>,
+    ) -> Result<Response<v1::GetReportResponse>, Status> {
+        let reports = self.reports.as_ref().ok_or_else(|| {
+            Status::failed_precondition("this server manages no subnet: ask an rsm that does")
+        })?;
+        Ok(Response::new(v1::GetReportResponse {
+            report: Some(reports.report().await),
         }))
     }
 

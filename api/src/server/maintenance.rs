@@ -1,14 +1,15 @@
 use std::sync::Arc;
 
+use rsm_proto::Label as _;
 use rsm_proto::v1;
 use rsm_proto::v1::maintenance_service_server::MaintenanceService;
 use tonic::{Request, Response, Status};
 
 use super::acts::Acts;
 use super::paging::Listing;
-use super::request::{selector, text_filter};
+use super::request::{port_action, selector, text_filter};
 use crate::limits::MAX_PARTS_PER_REQUEST;
-use crate::model::{DrainQuestion, Selector};
+use crate::model::{DrainQuestion, PortAction, PortCommand, Selector};
 use crate::traits::{Control, Subnet};
 
 /// Serves drains: parts around which routes go.
@@ -69,6 +70,37 @@ impl MaintenanceService for Maintenance {
             undrained,
             convergence: Some(convergence),
         }))
+    }
+
+    async fn operate_port(
+        &self,
+        request: Request<v1::OperatePortRequest>,
+    ) -> Result<Response<v1::OperatePortResponse>, Status> {
+        let asked = request.get_ref();
+        let action = port_action("action", asked.action)?;
+        let command = PortCommand {
+            port: selector("port", &asked.port)?,
+            action,
+            accept_cut_off: asked.accept_cut_off,
+            accept_own_cut_off: asked.accept_own_cut_off,
+            by: text_filter("by", asked.by.clone())?.unwrap_or_default(),
+            reason: text_filter("reason", asked.reason.clone())?.unwrap_or_default(),
+        };
+        let mut detail = asked.port.clone();
+        for (accepts, option) in [
+            (command.accept_cut_off, " --yes"),
+            (command.accept_own_cut_off, " --cut-off-this-manager"),
+        ] {
+            detail.push_str(if accepts { option } else { "" });
+        }
+        if !command.reason.is_empty() {
+            detail.push_str(&format!(" ({})", command.reason));
+        }
+        let name = format!("port {}", PortAction::label(action.into()).unwrap_or("?"));
+        let act = self.acts.begin(request.extensions(), &name, detail);
+        let act = act.stated(&command.by);
+        let done = self.control.operate_port(command).await;
+        Ok(Response::new(act.end(done.map_err(Status::from))?))
     }
 
     async fn rotate_management_keys(

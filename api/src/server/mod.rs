@@ -62,7 +62,8 @@ use crate::limits::{
     SHUTDOWN_GRACE,
 };
 use crate::traits::{
-    ActionLog, Control, CountersQueries, History, RoutingQueries, SaQueries, Simulation, Subnet,
+    ActionLog, Control, CountersQueries, History, Reports, RoutingQueries, SaQueries, Simulation,
+    Subnet,
 };
 use acts::Acts;
 use incoming::{Connections, Listener, incoming};
@@ -94,7 +95,9 @@ pub struct Backend {
     pub gpus: Option<Arc<dyn Gpus>>,
     /// The history on the disk; `None` if none is kept.
     pub history: Option<Arc<dyn History>>,
-    /// The log of operators' requests, if there is one.
+    /// The report, where a subnet is managed.
+    pub reports: Option<Arc<dyn Reports>>,
+    /// Takes notes of operators' requests.
     pub actions: Option<Arc<dyn ActionLog>>,
 }
 
@@ -327,6 +330,7 @@ impl Services {
     fn fabric(&self) -> FabricServiceServer<fabric::Fabric> {
         FabricServiceServer::new(fabric::Fabric {
             subnet: Arc::clone(&self.backend.subnet),
+            reports: self.backend.reports.clone(),
             connections: Some(self.connections.clone()),
         })
         .max_decoding_message_size(MAX_REQUEST_BYTES)

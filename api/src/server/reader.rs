@@ -51,6 +51,7 @@ impl Reader {
         Reader {
             fabric: fabric::Fabric {
                 subnet: subnet(),
+                reports: backend.reports.clone(),
                 connections: None,
             },
             convergence: convergence::Convergences {

@@ -12,7 +12,7 @@ use super::refusal::malformed_name;
 use crate::calendar::timestamp;
 use crate::error::LookupError;
 use crate::limits::{MAX_FILTER_BYTES, MAX_PATHS};
-use crate::model::{Keyed, NodeKind, PortId, PortOrder, PortState, Selector, Severity};
+use crate::model::{Keyed, NodeKind, PortAction, PortId, PortOrder, PortState, Selector, Severity};
 use crate::traits::Subnet;
 
 /// Parses the name that a request gives in `field`.
@@ -253,7 +253,15 @@ pub(super) fn event_kind(field: &str, value: i32) -> Result<Option<EventKind>, S
     Ok(Some(kind).filter(|&kind| kind != EventKind::Unspecified))
 }
 
-/// An order of ports; by use if it is unspecified.
+/// An action on a port.
+pub(super) fn port_action(field: &str, value: i32) -> Result<PortAction, Status> {
+    match PortAction::try_from(value).map_err(|_| unknown(field, value))? {
+        PortAction::Unspecified => Err(unknown(field, value)),
+        action => Ok(action),
+    }
+}
+
+/// An order of ports; by use where it is unspecified.
 pub(super) fn port_order(field: &str, value: i32) -> Result<PortOrder, Status> {
     match PortOrder::try_from(value).map_err(|_| unknown(field, value))? {
         PortOrder::Unspecified => Ok(PortOrder::Use),

@@ -223,6 +223,60 @@ fn tables_fit_a_hundred_columns_and_lose_no_word_of_a_message() {
 }
 
 #[test]
+fn the_exit_code_of_the_report_is_that_of_its_worst_check() {
+    let code = |fake: Fake| {
+        let served = Served::start(fake);
+        let output = run(&served, &["report"]);
+        assert!(output.stderr.is_empty(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        (output.status.code(), text)
+    };
+    let (fails, text) = code(Fake::tree(2, 1));
+    assert_eq!(fails, Some(5));
+    golden("report.txt", &text);
+    let mut healthy = Fake::tree(2, 1);
+    healthy.findings.clear();
+    let (passes, text) = code(healthy);
+    assert_eq!(passes, Some(0), "{text}");
+}
+
+#[test]
+fn colours_come_only_where_they_are_asked_for() {
+    let served = Served::start(Fake::tree(2, 1));
+    let plain = printed(&served, &["findings"]);
+    assert!(!plain.contains('\x1b'), "{plain:?}");
+    let coloured = printed(&served, &["findings", "--color", "always"]);
+    assert!(coloured.contains("\x1b[33mwarning"), "{coloured:?}");
+    let json = printed(
+        &served,
+        &["findings", "--color", "always", "--format", "json"],
+    );
+    assert!(
+        !json.contains("\\u001b") && !json.contains('\x1b'),
+        "{json:?}"
+    );
+}
+
+#[test]
+fn a_port_that_cuts_hosts_off_is_disabled_only_with_yes() {
+    let served = Served::start(Fake::tree(2, 1));
+    let refused = run(&served, &["port", "disable", "leaf-1:1"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let errors = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        errors.contains("1 node would be cut off: host-1"),
+        "{errors}"
+    );
+    let reason = "ticket 7";
+    let arguments = ["port", "disable", "leaf-1:1", "--yes", "--reason", reason];
+    let text = printed(&served, &arguments);
+    assert!(text.starts_with("leaf-1:1 is disabled"), "{text}");
+    // The reason reaches the manager: the fake makes it the cause.
+    let last = served.fake.convergences.lock().last().cloned().unwrap();
+    assert_eq!(last.cause, reason);
+}
+
+#[test]
 fn lists_are_sorted_and_limited() {
     let served = Served::start(Fake::tree(3, 2));
     let column = |text: &str, from_end: usize| -> Vec<String> {

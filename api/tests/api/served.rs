@@ -77,6 +77,7 @@ impl Served {
             simulation: (!wanted.hardware).then(|| fake.clone() as _),
             gpus: Some(Arc::new(crate::gpu::Memory::default())),
             history: None,
+            reports: (!wanted.unmanaged).then(|| fake.clone() as _),
             actions: None,
         };
         let (stop, stopped) = oneshot::channel();

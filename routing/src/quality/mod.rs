@@ -122,6 +122,17 @@ pub struct PathLoad {
     pub rate_max: f64,
 }
 
+impl Quality {
+    /// The part that needs no pattern of traffic.
+    pub fn spread(&self) -> Spread {
+        Spread {
+            links: self.links,
+            lost_pairs: self.lost_pairs,
+            balance: self.balance,
+        }
+    }
+}
+
 impl PathLoad {
     /// The paths on the fullest link over the mean; 1 if there are no paths.
     pub fn max_over_mean(&self) -> f64 {
@@ -191,6 +202,30 @@ pub fn link_uses(topology: &Topology, tables: &Tables) -> Vec<LinkUse> {
     let fabric = Fabric::new(topology);
     let uses = Uses::of(&fabric, tables, &Hosts::of(topology));
     name_links(&fabric, &uses)
+}
+
+/// How evenly the paths of all pairs of hosts lie on the links: the part of a [`Quality`] that needs
+/// no pattern of traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Spread {
+    /// Directions of cables between two switches.
+    pub links: usize,
+    /// Ordered pairs of hosts whose packets do not arrive.
+    pub lost_pairs: u64,
+    /// Whether the paths are spread evenly.
+    pub balance: Balance,
+}
+
+/// Measures how evenly paths lie on the links, where switches have `ranks`, 0 for roots.
+pub fn spread(topology: &Topology, tables: &Tables, ranks: Option<&[u8]>) -> Spread {
+    let fabric = Fabric::new(topology);
+    let uses = Uses::of(&fabric, tables, &Hosts::of(topology));
+    let links = name_links(&fabric, &uses);
+    Spread {
+        links: links.len(),
+        lost_pairs: uses.lost_pairs,
+        balance: balance::balance(topology, &links, ranks),
+    }
 }
 
 /// Measures tables.

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_hardware::diff::differing_blocks;
+use rsm_hardware::link_step::LinkStep;
 use rsm_hardware::sweep::port_states::PortStateProofs;
 use rsm_hardware::sweep::{AgentAnswer, Query};
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::client::{Completion, Handled, RequestFailure};
 use rsm_mad::transport::{Datagram, PortEvent};
@@ -113,6 +114,14 @@ impl Core {
         }
     }
 
+    /// Has the next push take the link at `port` down or up.
+    fn order_link(&mut self, port: PortKey, step: LinkStep, cause: &str, ticket: Ticket) {
+        self.inventory.link_orders.insert(port, step);
+        self.writing.leave_open();
+        self.work.plan_again(cause);
+        self.work.promise(ticket);
+    }
+
     pub(super) fn on_command(&mut self, command: Command, now: Time) {
         match command {
             Command::Resweep { full, ticket } => {
@@ -164,6 +173,12 @@ impl Core {
                     &mut Answers::to(&mut self.work, &mut self.outbox),
                 );
                 self.remember();
+            }
+            Command::ResetPort { port, ticket } => {
+                self.order_link(port, LinkStep::Bounce, "an operator resets a port", ticket);
+            }
+            Command::EnablePort { port, ticket } => {
+                self.order_link(port, LinkStep::Enable, "an operator enables a port", ticket);
             }
             Command::Partition { change, ticket } => {
                 let partitions = &mut self.trials.partitions;

@@ -7,6 +7,7 @@ use rsm_hardware::diff::{Changes, Comparison, VPortChanges};
 use rsm_hardware::push::{FailedSet, Push, rehearse};
 use rsm_ids::Guid;
 use rsm_mad::Time;
+use rsm_mad::wire::attr::PortState;
 use rsm_plan::Plan;
 use rsm_routing::tables::Tables;
 use rsm_state::{Forthcoming, Role, TablesWritten};
@@ -39,7 +40,9 @@ impl Core {
     }
 
     fn differing(&mut self, plan: &Arc<Plan>, interim: &[Tables]) -> Changes {
-        self.inventory.disabling = self.babbling_links();
+        let babbling = self.babbling_links();
+        let ordered = self.trials.detours.in_force().disabled();
+        self.inventory.disabling = babbling.iter().copied().chain(ordered).collect();
         let compared = self
             .writing
             .compare(&self.inventory, &self.fabric, plan, interim);
@@ -50,6 +53,10 @@ impl Core {
         }
         self.writing
             .fit_adaptive(&mut changes, plan, &self.inventory);
+        if changes.blocks() > 0 {
+            // Routes leave a link before an operator's order takes it down.
+            changes.links.retain(|port, _| babbling.contains(port));
+        }
         changes
     }
 
@@ -84,6 +91,7 @@ impl Core {
             drop_verified(&mut self.inventory, &changes);
         }
         if changes.is_empty() {
+            self.inventory.link_orders.clear();
             self.writing.settle();
             if self.pass != Pass::Multicast {
                 self.reports.forget_failed_sets();
@@ -101,11 +109,16 @@ impl Core {
             return;
         }
         if !self.may_set() {
+            self.inventory.link_orders.clear();
             self.end_succession();
             self.writing.leave_open();
             self.stage = Stage::Idle;
             self.meter.discard();
             return;
+        }
+        if changes.blocks() == 0 {
+            // The push takes all of them that are due.
+            self.inventory.link_orders.clear();
         }
         self.tell_push();
         self.serve(&changes, now);
@@ -165,6 +178,7 @@ impl Core {
         self.work.read_again(push.unread());
         self.work.read_again(unverified_ports(&self.inventory));
         self.bounce_on();
+        self.order_links(progress.blocks > 0);
         let cause = self.links.note_push(&push, &self.inventory, &self.fabric);
         if let Some(cause) = cause {
             self.work.plan_again(cause);
@@ -190,8 +204,25 @@ impl Core {
         }
     }
 
-    /// Continues after a push, or if there was nothing to write: sends the Sets of adaptive routing
-    /// that waited, and reads back tables of switches on trial.
+    /// Plans again to take links down or up that waited for the tables of this push.
+    fn order_links(&mut self, wrote_tables: bool) {
+        let waits = {
+            let is_up = |port| {
+                let state = self.inventory.port(port).and_then(|port| port.state());
+                state.is_some_and(|state| state != PortState::Down)
+            };
+            let mut disabled = self.trials.detours.in_force().disabled();
+            !self.inventory.link_orders.is_empty() || disabled.any(is_up)
+        };
+        if wrote_tables && waits {
+            self.writing.leave_open();
+            self.work
+                .plan_again("links that operators take down or up have no routes any more");
+        }
+    }
+
+    /// After a push, or where there was nothing to write: Sets of adaptive routing that waited
+    /// follow, and tables of switches on trial are read back.
     fn go_on_with_adaptive(&mut self, complete: bool, now: Time) {
         if !complete {
             return;

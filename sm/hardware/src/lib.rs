@@ -18,5 +18,6 @@
 //! confirmed answer; a device that refuses twice gets a finding and not a third attempt.
 
 pub mod diff;
+pub mod link_step;
 pub mod push;
 pub mod sweep;

@@ -93,7 +93,13 @@ impl Access {
         self.gate.clone()
     }
 
-    /// TLS of the TCP address; `None` where it uses none.
+    /// The end of the API's certificate in seconds since the Unix epoch; `None` without a
+    /// certificate that can be used.
+    pub(super) fn certificate_ends(&self) -> Option<i64> {
+        self.state.lock().certificate_ends
+    }
+
+    /// The TLS of the TCP address, if it has any.
     pub(super) fn tls(&self) -> Option<Arc<ServerTls>> {
         self.tls.clone()
     }

@@ -114,6 +114,7 @@ async fn serve_api(
         simulation: Some(Arc::new(simulator)),
         gpus: None,
         history: None,
+        reports: None,
         actions: None,
     };
     let bound = Server::bind(Listen {

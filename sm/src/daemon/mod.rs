@@ -18,6 +18,7 @@ mod fabric_server;
 mod findings;
 mod gpu_hosts;
 mod history;
+mod host_facts;
 mod http;
 mod pause;
 mod persistence;
@@ -32,7 +33,7 @@ mod signals;
 mod simulator;
 mod state_dir;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,6 +62,7 @@ pub use self::fabric_server::{FabricServer, serve_fabric};
 use self::findings::{DaemonFindings, Part};
 use self::gpu_hosts::GpuHosts;
 use self::history::History;
+use self::host_facts::ThisHost;
 use self::pause::PauseWatch;
 use self::persistence::Keeper;
 pub use self::persistence::{ImportError, Imported, import, unix_seconds};
@@ -154,7 +156,12 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         (None, None)
     } else {
         let gpu_hosts = setup.gpu_hosts(&view, &keeper, kept.gpus)?;
-        let backend = attached.backend(&view, &controller, &gpu_hosts, history.as_ref());
+        let host = ThisHost {
+            state_dir: setup.state_dir().map(Path::to_owned),
+            shares_store,
+            access: access.clone(),
+        };
+        let backend = attached.backend(&view, &controller, &gpu_hosts, history.as_ref(), host);
         let servers = setup.serve(&access, backend).await?;
         (Some(gpu_hosts), Some(servers))
     };

@@ -8,7 +8,7 @@ use rsm_core::Event;
 use rsm_mad::transport::Sinks;
 use rsm_sa::{SaConfig, SavedSaState};
 use rsm_view::publish::{
-    Controller, PublishedCounters, PublishedSa, RouteAnalyst, SharedStoreSource, View,
+    Controller, PublishedCounters, PublishedSa, Reporter, RouteAnalyst, SharedStoreSource, View,
 };
 use tokio::sync::mpsc;
 
@@ -19,6 +19,7 @@ use super::counters::{self, CountersHandle, CountersSetup};
 use super::findings::DaemonFindings;
 use super::gpu_hosts::{self, GpuHosts};
 use super::history::{self, History};
+use super::host_facts::ThisHost;
 use super::http::{self, ServingHttp};
 use super::persistence::{self, HistorySink, Keeper, Kept, SharedSetup, SharedView, StoredGpus};
 use super::sa::{self, SaHandle, SaSetup};
@@ -221,26 +222,34 @@ impl Attached {
         controller: &Arc<Controller>,
         gpu_hosts: &Arc<GpuHosts>,
         history: Option<&History>,
+        host: ThisHost,
     ) -> rsm_api::Backend {
         let simulation = self.simulated.take().map(|simulated| {
             Arc::new(Simulator::new(simulated.handle, simulated.netlist))
                 as Arc<dyn rsm_api::Simulation>
         });
+        let routing = Arc::new(RouteAnalyst::new(view.clone()));
+        let counters = PublishedCounters::new(view.clone(), self.counters.source());
+        let counters: Arc<dyn rsm_api::CountersQueries> = Arc::new(counters);
         rsm_api::Backend {
             subnet: view.clone(),
             control: controller.clone(),
-            routing: Arc::new(RouteAnalyst::new(view.clone())),
+            routing: routing.clone(),
             sa: Some(Arc::new(PublishedSa::new(
                 view.clone(),
                 self.sa_handle.state_source(),
             ))),
-            counters: Some(Arc::new(PublishedCounters::new(
-                view.clone(),
-                self.counters.source(),
-            ))),
+            counters: Some(counters.clone()),
             simulation,
             gpus: Some(gpu_hosts.clone()),
             history: history.map(|history| history.reader() as Arc<dyn rsm_api::History>),
+            reports: Some(Arc::new(Reporter::new(
+                view.clone(),
+                routing,
+                counters,
+                gpu_hosts.clone(),
+                Arc::new(host),
+            ))),
             actions: Some(view.clone()),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_config::PartitionLoss;
 use rsm_config::overlay::{Change, WhenCutOff};
+use rsm_ids::PortKey;
 use rsm_model::expected::Accept;
 use rsm_plan::avoid::{Part, Reason};
 use rsm_routing::engine::EngineKind;
@@ -59,6 +60,20 @@ pub enum Command {
         /// Parts to use.
         parts: BTreeSet<Part>,
         /// Ticket that `Effect::Done` names once the hardware holds a plan that uses them.
+        ticket: Ticket,
+    },
+    /// Take the link of a port down, so that it trains again.
+    ResetPort {
+        /// The port that the Set goes to.
+        port: PortKey,
+        /// `Effect::Done` names it when the Set has been answered.
+        ticket: Ticket,
+    },
+    /// Let the link of a disabled port train.
+    EnablePort {
+        /// The port that the Set goes to.
+        port: PortKey,
+        /// `Effect::Done` names it when the Set has been answered.
         ticket: Ticket,
     },
     /// Change a partition of the overlay.

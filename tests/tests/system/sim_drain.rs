@@ -54,6 +54,7 @@ fn drain(world: &mut World, parts: &[Part], forced: bool, ticket: u64) {
         forced,
         name: "it".to_owned(),
         peer: None,
+        disabled: false,
     });
     let parts: BTreeMap<Part, Reason> = parts.iter().map(|&part| (part, reason.clone())).collect();
     world.command(Command::Drain {

@@ -205,6 +205,7 @@ fn drain(world: &mut World, ticket: u64) {
         forced: false,
         name: "a trunk".to_owned(),
         peer: None,
+        disabled: false,
     });
     world.command(Command::Drain {
         parts: [(part, reason)].into(),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rsm_core::{CoreConfig, Mode};
 use rsm_hardware::diff::{Comparison, NotKept, Reregister};
+use rsm_hardware::link_step::LinkStep;
 use rsm_hardware::push::{
     AWAITED_LINK, AdaptiveStep, Foreseen, Need, OTHER_LINK, Phase, PortStep, Task, rehearse,
 };
@@ -160,8 +161,9 @@ fn name_of(task: Task) -> &'static str {
         Task::Port(_, PortStep::Configure) => "PortInfo, settings",
         Task::Port(_, PortStep::Arm) => "PortInfo, settings and Armed",
         Task::Port(_, PortStep::Activate) => "PortInfo, Active",
-        Task::Bounce(_) => "PortInfo, Down",
-        Task::Disable(_) => "PortInfo, Disabled",
+        Task::Link(_, LinkStep::Bounce) => "PortInfo, Down",
+        Task::Link(_, LinkStep::Disable) => "PortInfo, Disabled",
+        Task::Link(_, LinkStep::Enable) => "PortInfo, Polling",
         Task::PKeys(..) => "P_KeyTable",
         Task::Managed(key) if key.is_qos() => "tables for quality of service",
         Task::Managed(_) => "GUIDInfo",

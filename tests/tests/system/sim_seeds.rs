@@ -354,6 +354,7 @@ fn schedule_drain(world: &mut World, hardware: &Hardware, delay: Duration, dice:
         forced,
         name: "a part".to_owned(),
         peer: None,
+        disabled: false,
     };
     let parts = BTreeMap::from([(part, Reason::Drained(drained))]);
     world.schedule(delay, move |world| {

@@ -43,9 +43,13 @@ pub(crate) struct Global {
     /// Show and read times in UTC, rather than in the zone of this machine (TZ)
     #[arg(long, global = true)]
     pub(crate) utc: bool,
-    /// Print tables with all columns and each row on one line, rather than 100 columns wide
+    /// Print tables with all columns and each row on one line, rather than as wide as the terminal (100
+    /// columns where there is none)
     #[arg(long, global = true, help_heading = TABLES)]
     pub(crate) wide: bool,
+    /// Colours by severity; by default on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub(crate) color: Color,
     /// Sort a table by the column of that heading, in reverse as --sort=-COLUMN
     #[arg(
         long,
@@ -126,4 +130,30 @@ pub(crate) enum Format {
     Text,
     /// JSON with stable keys; one object a line where it streams
     Json,
+}
+
+/// When text has colours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless the variable NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl Color {
+    pub(crate) fn is_on(self) -> bool {
+        match self {
+            Color::Always => true,
+            Color::Never => false,
+            // https://no-color.org: any value but an empty one.
+            Color::Auto => {
+                std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+                    && std::io::IsTerminal::is_terminal(&std::io::stdout())
+            }
+        }
+    }
 }

@@ -20,6 +20,8 @@ pub(crate) enum Failure {
     Refused(String),
     /// No server answered.
     Unreachable(String),
+    /// A check of the report warns or fails: its output says so.
+    Checked { fails: bool },
 }
 
 impl Failure {
@@ -42,7 +44,7 @@ impl Failure {
     /// The message for standard error.
     pub(crate) fn message(&self) -> Option<String> {
         match self {
-            Failure::ReaderGone => None,
+            Failure::ReaderGone | Failure::Checked { .. } => None,
             Failure::Output(error) => Some(format!("cannot write the output: {error}")),
             Failure::Usage(message)
             | Failure::File(message)
@@ -58,6 +60,8 @@ impl Failure {
             Failure::Output(_) | Failure::File(_) | Failure::Refused(_) => ExitCode::from(1),
             Failure::Usage(_) => ExitCode::from(2),
             Failure::Unreachable(_) => ExitCode::from(3),
+            Failure::Checked { fails: false } => ExitCode::from(4),
+            Failure::Checked { fails: true } => ExitCode::from(5),
         }
     }
 }

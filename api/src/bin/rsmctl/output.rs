@@ -5,15 +5,38 @@ use serde::Serialize;
 use crate::arguments::{Format, Global};
 use crate::failure::Failure;
 use crate::pager::{self, Pager};
-use crate::table::{Layout, Rows};
+use crate::table::{self, Layout, Rows};
 use crate::text::printable;
 
-/// Standard output, or the pager in front of it; no other code writes to it.
+/// A colour by meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tint {
+    None,
+    Good,
+    Warning,
+    Error,
+}
+
+impl Tint {
+    /// The number of the colour in ANSI's sequences (ECMA-48, SGR).
+    const fn sgr(self) -> Option<u8> {
+        match self {
+            Tint::None => None,
+            Tint::Good => Some(32),
+            Tint::Warning => Some(33),
+            Tint::Error => Some(31),
+        }
+    }
+}
+
+/// Standard output, or the pager in front of it: no other code writes to it.
 pub(crate) struct Output {
     writer: Box<dyn Write>,
     pub(crate) format: Format,
     layout: Layout,
-    /// Whether a pager may be started.
+    /// Whether lines have colours.
+    is_coloured: bool,
+    /// Whether a pager may start.
     may_page: bool,
     pager: Option<Pager>,
     /// Whether `--sort` or `--limit` has not been applied to a table yet.
@@ -29,6 +52,7 @@ impl Output {
             writer: Box::new(BufWriter::new(io::stdout().lock())),
             format,
             layout: Layout::default(),
+            is_coloured: false,
             may_page: false,
             pager: None,
             waits_for_list: false,
@@ -39,7 +63,10 @@ impl Output {
     /// Creates output with tables formatted by the options of the command line.
     pub(crate) fn of(global: &Global) -> Result<Output, Failure> {
         let layout = Layout {
-            wide: global.wide,
+            width: match global.wide {
+                true => usize::MAX,
+                false => table::terminal_width().unwrap_or(table::WIDTH),
+            },
             sort: global.sort.clone(),
             limit: global.limit,
         };
@@ -50,6 +77,7 @@ impl Output {
         Ok(Output {
             waits_for_list: layout.sort.is_some() || layout.limit.is_some(),
             layout,
+            is_coloured: global.format == Format::Text && global.color.is_on(),
             may_page: !global.no_pager
                 && global.format == Format::Text
                 && io::stdout().is_terminal(),
@@ -71,7 +99,20 @@ impl Output {
         self.waits_for_list = false;
     }
 
-    /// Prints a value as JSON over several lines.
+    /// The columns that lines may take.
+    pub(crate) fn width(&self) -> usize {
+        self.layout.width
+    }
+
+    /// The line in this colour, where the output has colours.
+    pub(crate) fn tinted(&self, tint: Tint, line: &str) -> String {
+        match tint.sgr().filter(|_| self.is_coloured) {
+            Some(sgr) => format!("\x1b[{sgr}m{line}\x1b[0m"),
+            None => line.to_owned(),
+        }
+    }
+
+    /// One value as JSON over several lines.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_writer_pretty(&mut self.writer, value).map_err(io::Error::from)?;
         self.line("")
@@ -116,7 +157,7 @@ impl Output {
         if rows.is_list() {
             self.arrange(&mut rows);
         }
-        let lines = rows.lines(self.layout.wide);
+        let lines = rows.lines(self.layout.width);
         self.page(lines.len())?;
         lines.iter().try_for_each(|line| self.line(line))
     }

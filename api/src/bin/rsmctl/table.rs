@@ -7,8 +7,16 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, pr
 
 use crate::text::printable;
 
-/// The maximum width of a table without `--wide`, in columns of the terminal.
-pub(crate) const WIDTH: u16 = 100;
+/// The widest table where the output is no terminal, in columns.
+pub(crate) const WIDTH: usize = 100;
+
+/// The columns of the terminal that standard output is; `None` where it is none.
+pub(crate) fn terminal_width() -> Option<usize> {
+    Table::new()
+        .width()
+        .map(usize::from)
+        .filter(|&width| width > 0)
+}
 
 /// The maximum width of a column that never wraps, in columns of the terminal: that of a time
 /// stamp.
@@ -42,17 +50,27 @@ impl FromStr for Sort {
     }
 }
 
-/// The layout of a table.
-#[derive(Debug, Clone, Default)]
+/// How a table is printed.
+#[derive(Debug, Clone)]
 pub(crate) struct Layout {
-    /// Whether all columns are printed, and each row on one line.
-    pub(crate) wide: bool,
+    /// The widest table; [`usize::MAX`]: all columns, and each row on one line.
+    pub(crate) width: usize,
     pub(crate) sort: Option<Sort>,
     /// The maximum number of rows, after sorting.
     pub(crate) limit: Option<usize>,
 }
 
-/// The error of a table without a column of that name.
+impl Default for Layout {
+    fn default() -> Layout {
+        Layout {
+            width: WIDTH,
+            sort: None,
+            limit: None,
+        }
+    }
+}
+
+/// The table has no column of that name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no column `{wanted}` to sort by: expected one of {}", known.join(", "))]
 pub(crate) struct UnknownColumn {
@@ -153,15 +171,14 @@ impl Rows {
         self.rows.truncate(limit);
     }
 
-    /// The lines of the table, at most [`WIDTH`] wide unless `wide` is set.
-    pub(crate) fn lines(mut self, wide: bool) -> Vec<String> {
+    /// The lines of the table, at most `width` wide as far as columns can be left out and text can
+    /// be wrapped.
+    pub(crate) fn lines(mut self, width: usize) -> Vec<String> {
         let mut widths = self.widths();
-        if !wide {
-            self.leave_out_spare_columns(&mut widths);
-        }
+        self.leave_out_spare_columns(&mut widths, width);
         let mut table = self.table();
-        if !wide && total(&widths) > usize::from(WIDTH) {
-            wrap(&mut table, &self.columns, &widths);
+        if total(&widths) > width {
+            wrap(&mut table, &self.columns, &widths, width);
         }
         let lines = table.lines();
         lines.map(|line| line.trim_end().to_owned()).collect()
@@ -177,9 +194,9 @@ impl Rows {
         (0..self.columns.len()).map(width).collect()
     }
 
-    /// Removes spare columns from the right, until the table fits or none is left.
-    fn leave_out_spare_columns(&mut self, widths: &mut Vec<usize>) {
-        while total(widths) > usize::from(WIDTH) {
+    /// Leaves out spare columns from the right, until the table fits or none is left.
+    fn leave_out_spare_columns(&mut self, widths: &mut Vec<usize>, width: usize) {
+        while total(widths) > width {
             let Some(at) = self.columns.iter().rposition(|column| column.is_spare) else {
                 return;
             };
@@ -214,11 +231,11 @@ impl Rows {
     }
 }
 
-/// Wraps the columns of long text, so that the table is [`WIDTH`] wide.
-fn wrap(table: &mut Table, columns: &[Column], widths: &[usize]) {
+/// Wraps the columns of long text, so that the table is `width` wide.
+fn wrap(table: &mut Table, columns: &[Column], widths: &[usize], width: usize) {
     table
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(WIDTH);
+        .set_width(u16::try_from(width).unwrap_or(u16::MAX));
     for (at, column) in table.column_iter_mut().enumerate() {
         if columns[at].is_number || widths[at] <= UNBROKEN {
             column.set_constraint(ColumnConstraint::ContentWidth);
@@ -271,7 +288,7 @@ mod tests {
     fn names(sort: &str) -> String {
         let mut rows = table();
         rows.sort(&sort.parse().unwrap()).unwrap();
-        let lines = rows.lines(true);
+        let lines = rows.lines(usize::MAX);
         lines[1..].iter().map(|line| &line[..1]).collect()
     }
 
@@ -288,12 +305,12 @@ mod tests {
 
     #[test]
     fn a_wide_table_loses_spare_columns_before_it_wraps() {
-        // The widths are 4 + 2 + 5 + 2 + 20 + 2 + 75 columns, and 88 without the note.
-        let lines = table().lines(false);
+        // 4 + 2 + 5 + 2 + 20 + 2 + 75 columns, without the note 88.
+        let lines = table().lines(WIDTH);
         assert!(lines.iter().all(|line| line.chars().count() <= 100));
         assert_eq!(lines[0], "NAME    LID  MESSAGE");
         assert_eq!(lines.len(), 4);
-        assert!(table().lines(true)[0].contains("NOTE"));
+        assert!(table().lines(usize::MAX)[0].contains("NOTE"));
     }
 
     #[test]
@@ -307,7 +324,7 @@ mod tests {
             "n".to_owned(),
             words.join(" "),
         ]);
-        let lines = rows.lines(false);
+        let lines = rows.lines(WIDTH);
         assert!(lines.iter().all(|line| line.chars().count() <= 100));
         let text = lines.join("\n");
         let found: Vec<&str> = text.split_whitespace().collect();

@@ -16,6 +16,74 @@ pub(crate) fn printable(text: &str) -> String {
         .collect()
 }
 
+/// Text without the decoration that switches put around their host name, `MF0;leaf-03:MQM8790/U1`:
+/// `leaf-03`. Of a chassis, the part stays: `MF0;core:CS8500/L01/U1` reads `core/L01`.
+pub(crate) fn plain_names(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("MF") {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at..];
+        match decorated(rest) {
+            Some((name, length)) => {
+                plain.push_str(&name);
+                rest = &rest[length..];
+            }
+            None => {
+                plain.push_str("MF");
+                rest = &rest[2..];
+            }
+        }
+    }
+    plain + rest
+}
+
+/// The name in the decorated one that `text` begins with, and the length of that in bytes.
+fn decorated(text: &str) -> Option<(String, usize)> {
+    let (digits, behind) = text.strip_prefix("MF")?.split_once(';')?;
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let (host, model) = behind.split_once(':')?;
+    let end = model.find(|c: char| !c.is_ascii_alphanumeric() && !"/-_.".contains(c));
+    let model = &model[..end.unwrap_or(model.len())];
+    let (_, chip) = model.split_once('/')?;
+    let is_name = |c: char| !c.is_whitespace() && !",;/".contains(c);
+    if host.is_empty() || !host.chars().all(is_name) {
+        return None;
+    }
+    let part = match chip.rsplit_once('/') {
+        Some((part, _)) => format!("/{part}"),
+        None => String::new(),
+    };
+    let length = "MF".len() + digits.len() + 1 + host.len() + 1 + model.len();
+    Some((format!("{host}{part}"), length))
+}
+
+/// The lines of `text`, broken between words so that each fits `width`, all but the first indented.
+/// A word that is longer than a line stays whole.
+pub(crate) fn wrapped(text: &str, width: usize, indent: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let start = text.len() - text.trim_start().len();
+    let mut line = text[..start].to_owned();
+    let mut is_empty = true;
+    for word in text[start..].split(' ') {
+        let length = line.chars().count() + usize::from(!is_empty) + word.chars().count();
+        if !is_empty && length > width && !word.is_empty() {
+            lines.push(line.trim_end().to_owned());
+            line = " ".repeat(indent);
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    lines.push(line.trim_end().to_owned());
+    lines
+}
+
 /// The name of an enumeration's value.
 pub(crate) fn label<E: Label>(value: i32) -> String {
     E::label(value).unwrap_or(NONE).to_owned()
@@ -175,6 +243,33 @@ mod tests {
         ] {
             assert_eq!(timestamp(unix_ms), expected);
         }
+    }
+
+    #[test]
+    fn names_of_switches_lose_their_decoration() {
+        for (text, plain) in [
+            ("MF0;leaf-03:MQM8790/U1", "leaf-03"),
+            ("MF0;leaf-03:MQM8790/U1:7 - gpu-1:1", "leaf-03:7 - gpu-1:1"),
+            ("MF0;core:CS8500/L01/U1 port 3", "core/L01 port 3"),
+            ("to MF0;a:M/U1, MF0;b:M/U1 and 2 more", "to a, b and 2 more"),
+            ("MF;x", "MF;x"),
+            ("MF0;no model", "MF0;no model"),
+            ("AMF0; a:b", "AMF0; a:b"),
+            ("MFé", "MFé"),
+        ] {
+            assert_eq!(plain_names(text), plain);
+        }
+    }
+
+    #[test]
+    fn long_text_is_broken_between_words() {
+        assert_eq!(wrapped("  one two", 80, 4), ["  one two"]);
+        assert_eq!(wrapped("one two three", 8, 2), ["one two", "  three"]);
+        assert_eq!(
+            wrapped("a 0x0002c90300001234", 8, 0),
+            ["a", "0x0002c90300001234"]
+        );
+        assert_eq!(wrapped("", 8, 2), [""]);
     }
 
     #[test]

@@ -35,7 +35,16 @@ pub(crate) fn timestamp(unix_ms: u64) -> String {
     }
 }
 
-/// The forms that [`parse`] accepts, for messages and help.
+/// A time of the last months in a few letters: `11-29 03:04`, in the zone of all times.
+pub(crate) fn minute(unix_ms: u64) -> String {
+    let at = i64::try_from(unix_ms).ok();
+    match at.and_then(|at| Timestamp::from_millisecond(at).ok()) {
+        Some(at) => at.to_zoned(zone()).strftime("%m-%d %H:%M").to_string(),
+        None => timestamp(unix_ms),
+    }
+}
+
+/// The forms that [`parse`] takes, for messages and help.
 pub(crate) const FORMS: &str = "22:00, yesterday, today, now, 2h (ago; also s, min, d), 2026-11-24, '2026-11-24 22:00', or RFC 3339";
 
 /// The time that an operator means, in milliseconds since the Unix epoch.

@@ -1,6 +1,6 @@
 use rsm_api::model::{
-    DrainQuestion, PartitionChange, PartitionChanged, PortId, Selector, SimulationAction,
-    SubnetState, WhenCutOff,
+    DrainQuestion, PartitionChange, PartitionChanged, PortCommand, PortId, Selector,
+    SimulationAction, SubnetState, WhenCutOff,
 };
 use rsm_api::resolve::{resolve_node, resolve_node_or_port};
 use rsm_api::{
@@ -83,6 +83,29 @@ impl Control for Fake {
                 parts.len() as u64,
                 next(&mut self.convergences.lock(), cause),
             ))
+        })
+    }
+
+    fn operate_port(
+        &self,
+        command: PortCommand,
+    ) -> BoxFuture<'_, Result<v1::OperatePortResponse, ControlError>> {
+        Box::pin(async move {
+            if !command.accept_cut_off {
+                return Err(ControlError::CutOff {
+                    ports: 1,
+                    reason: "1 node would be cut off: host-1".to_owned(),
+                });
+            }
+            let node_guid = super::guid(super::LEAF, 0).to_string();
+            Ok(v1::OperatePortResponse {
+                port: Some(v1::PortKey {
+                    node_guid,
+                    number: 1,
+                }),
+                description: "leaf-1".to_owned(),
+                convergence: Some(next(&mut self.convergences.lock(), command.reason)),
+            })
         })
     }
 

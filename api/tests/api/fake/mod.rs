@@ -2,6 +2,7 @@
 
 mod control;
 mod registrations;
+mod report;
 mod routing;
 mod sa;
 mod subnet;

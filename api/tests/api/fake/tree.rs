@@ -96,6 +96,7 @@ impl Fake {
             generation: 1,
             raised_unix_ms: BEGIN_UNIX_MS + 1,
             occurrences: 2,
+            name: "MF0;twin:MQM8790/U1:1 - host-2:1".to_owned(),
         });
         fake
     }

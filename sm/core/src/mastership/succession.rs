@@ -218,7 +218,7 @@ impl Core {
 
 impl Succession {
     fn weigh(&self, changes: &Changes) -> Verdict {
-        let has_links = changes.bounce.is_some() || !changes.disable.is_empty();
+        let has_links = changes.bounce.is_some() || !changes.links.is_empty();
         if !changes.managed.is_empty() || has_links {
             return Verdict::Misfit;
         }

@@ -163,10 +163,15 @@ impl Detours {
                     true => "",
                     false => ", which is not there now",
                 };
-                let text = format!(
-                    "{} drained {}{away}{note}: routes go around it until `rsmctl undrain`",
-                    drained.by, drained.name
-                );
+                let (by, name) = (&drained.by, &drained.name);
+                let text = match drained.disabled {
+                    true => format!(
+                        "{by} disabled {name}{note}: its link is down, and routes go around it, until `rsmctl port enable`"
+                    ),
+                    false => format!(
+                        "{by} drained {name}{away}{note}: routes go around it until `rsmctl undrain`"
+                    ),
+                };
                 let subject = match part {
                     Part::Node(guid) => Subject::Node(guid),
                     Part::Port(key) => Subject::Port(key),

@@ -43,7 +43,7 @@ pub(in super::super) fn findings(inventory: &Inventory, failures: &[FailedSet]) 
                     "its multicast forwarding table".to_owned(),
                 ),
                 Task::MulticastTop(guid) => (Subject::Node(guid), "MulticastFDBTop".to_owned()),
-                Task::Port(key, _) | Task::Bounce(key) | Task::Disable(key) => {
+                Task::Port(key, _) | Task::Link(key, _) => {
                     (Subject::Port(key), format!("PortInfo of port {}", key.port))
                 }
                 Task::Managed(key) => (

@@ -6,13 +6,14 @@ pub mod adaptive;
 mod bounce;
 mod kept;
 mod last_comparison;
+mod links;
 mod managed;
 mod multicast;
 mod reregister;
 mod sl2vl;
 mod vports;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, PortKey, PortNum};
@@ -33,6 +34,7 @@ pub use self::multicast::{LastMulticastComparison, MulticastChange, kept};
 pub use self::reregister::{Reregister, heeds};
 pub use self::sl2vl::SlToVlRow;
 pub use self::vports::{VPortChange, VPortChanges};
+use crate::link_step::LinkStep;
 use crate::sweep::inventory::Inventory;
 
 /// The changes of one switch.
@@ -155,8 +157,8 @@ pub struct Changes {
     pub mismatches: BTreeMap<PortKey, LinkMismatch>,
     /// The link to bounce: the end to set to Down, and the other end.
     pub bounce: Option<(PortKey, PortKey)>,
-    /// Ports to disable.
-    pub disable: BTreeSet<PortKey>,
+    /// Links to take down or up, by the port that the Set goes to.
+    pub links: BTreeMap<PortKey, LinkStep>,
 }
 
 impl Changes {
@@ -168,7 +170,7 @@ impl Changes {
             && self.managed.is_empty()
             && self.vports.is_empty()
             && self.bounce.is_none()
-            && self.disable.is_empty()
+            && self.links.is_empty()
     }
 
     /// Approximate number of Sets: adaptive routing and devices with habits need more, and a push
@@ -191,7 +193,7 @@ impl Changes {
             + managed.sum::<usize>()
             + self.vports.len()
             + usize::from(self.bounce.is_some())
-            + self.disable.len()
+            + self.links.len()
     }
 
     /// Number of blocks of linear forwarding tables to write, including interim tables.
@@ -232,13 +234,7 @@ impl Comparison<'_> {
         if self.plan.policy.ports.links.bounce {
             changes.bounce = bounce::next(self.inventory, &changes.mismatches);
         }
-        let is_up = |key: &&PortKey| {
-            let port = self.inventory.port(**key);
-            let state = port.and_then(|port| port.state());
-            state.is_some_and(|state| state != PortState::Down)
-        };
-        let disabling = self.inventory.disabling.iter();
-        changes.disable = disabling.filter(is_up).copied().collect();
+        changes.links = links::due(self.inventory);
         self.compare_alias_guids(&mut changes);
         changes
     }

@@ -74,7 +74,7 @@ impl Push {
             Task::Port(key, step) => {
                 self.port_answered(inventory, not_kept, key, step, PortInfo::from_data(data))
             }
-            Task::Bounce(key) | Task::Disable(key) => {
+            Task::Link(key, _) => {
                 if let Some(record) = inventory.port_mut(key) {
                     record.answered(key.port, PortInfo::from_data(data));
                 }
@@ -195,7 +195,7 @@ impl Push {
         let failure = FailedSet { task, cause };
         if cause == Cause::Silence && !task.is_of_vports() {
             let port = match task {
-                Task::Bounce(key) | Task::Disable(key) => PortKey::new(key.node, PortNum::ZERO),
+                Task::Link(key, _) => PortKey::new(key.node, PortNum::ZERO),
                 _ => task.port(),
             };
             inventory.set_ignored(port);
@@ -235,7 +235,7 @@ impl Push {
                 self.release_managed(inventory, key);
                 self.release_vports(inventory, key);
             }
-            Task::Bounce(key) | Task::Disable(key) => {
+            Task::Link(key, _) => {
                 self.unread.insert(key);
             }
             Task::PKeys(key, block) => self.p_keys_failed(inventory, key, block, cause),

@@ -54,6 +54,7 @@ use self::tables::SwitchPush;
 pub use self::task::{Cause, FailedSet, Order, PortStep, PushProgress, Task};
 use self::vports::VPortPush;
 use crate::diff::{BlockChange, Changes, NotKept};
+use crate::link_step::LinkStep;
 use crate::sweep::AgentAnswer;
 use crate::sweep::inventory::Inventory;
 use crate::sweep::reach::KnownWays;
@@ -192,10 +193,10 @@ impl Push {
             known_ways: KnownWays::default(),
         };
         push.begin(inventory);
-        let bounce = changes.bounce.map(|(near, _)| Task::Bounce(near));
-        push.ready.extend(bounce);
+        let bounce = changes.bounce.map(|(near, _)| (near, LinkStep::Bounce));
+        let links = bounce.into_iter().chain(changes.links);
         push.ready
-            .extend(changes.disable.into_iter().map(Task::Disable));
+            .extend(links.map(|(port, step)| Task::Link(port, step)));
         push
     }
 

@@ -121,7 +121,7 @@ impl Task {
                 Need::ResetShows,
                 Need::KeyChange,
             ],
-            Task::Bounce(_) | Task::Disable(_) => &[],
+            Task::Link(..) => &[],
             Task::Multicast { first: true, .. } => &[Need::KeyChange],
             // Unicast tables that are not written yet could close a cycle with the trees.
             Task::Multicast { .. } => &[Need::Phase, Need::MulticastLosses, Need::KeyChange],

@@ -9,6 +9,7 @@ use rsm_model::p_keys as image;
 use rsm_model::port_info::{FieldMask, PortSettings};
 
 use super::{Cause, FailedSet, Order, Push, Task};
+use crate::link_step::LinkStep;
 use crate::sweep::inventory::Inventory;
 
 impl Push {
@@ -78,8 +79,7 @@ impl Push {
             }
             Task::Adaptive(..)
             | Task::Port(..)
-            | Task::Bounce(_)
-            | Task::Disable(_)
+            | Task::Link(..)
             | Task::PKeys(..)
             | Task::Managed(_)
             | Task::Virtualization(_)
@@ -152,17 +152,14 @@ impl Push {
                 let modifier = PortInfo::modifier(key.port, inventory.asks_extended_speeds(key));
                 (key, PortInfo::ID, modifier, data)
             }
-            Task::Bounce(key) | Task::Disable(key) => {
+            Task::Link(key, step) => {
                 let mut info = PortSettings::default()
                     .apply(inventory.port(key)?.info.as_ref()?, FieldMask::default());
-                match task {
-                    Task::Disable(_) => {
-                        info.set_port_physical_state(PortPhysicalState::Disabled);
-                    }
-                    _ => {
-                        info.set_port_state(PortState::Down);
-                    }
-                }
+                match step {
+                    LinkStep::Bounce => info.set_port_state(PortState::Down),
+                    LinkStep::Disable => info.set_port_physical_state(PortPhysicalState::Disabled),
+                    LinkStep::Enable => info.set_port_physical_state(PortPhysicalState::Polling),
+                };
                 let modifier = PortInfo::modifier(key.port, true);
                 (key, PortInfo::ID, modifier, *info.as_data())
             }

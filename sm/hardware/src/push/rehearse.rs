@@ -79,7 +79,7 @@ fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
             table.set_masks(image.block(at));
             image.is_known(at).then(|| *table.as_data())
         }
-        Task::Port(key, _) | Task::Bounce(key) | Task::Disable(key) => {
+        Task::Port(key, _) | Task::Link(key, _) => {
             Some(*inventory.port(key)?.info.as_ref()?.as_data())
         }
         Task::PKeys(key, block) => {
@@ -114,7 +114,7 @@ fn carried_out(task: Task, before: Option<&[u8; 64]>, data: [u8; 64]) -> [u8; 64
             info.set_port_state_change(false);
             *info.as_data()
         }
-        (Task::Port(..) | Task::Bounce(_) | Task::Disable(_), Some(before)) => {
+        (Task::Port(..) | Task::Link(..), Some(before)) => {
             let (mut info, before) = (*PortInfo::from_data(&data), PortInfo::from_data(before));
             info.set_client_reregister(false);
             if info.port_state() == PortState::NoChange {

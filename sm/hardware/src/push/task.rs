@@ -10,6 +10,7 @@ use rsm_model::mft_image::MftBlock;
 use rsm_model::port_info::FieldMask;
 
 use super::adaptive::AdaptiveStep;
+use crate::link_step::LinkStep;
 
 /// A single Set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -51,10 +52,8 @@ pub enum Task {
     MulticastTop(Guid),
     /// PortInfo of a port.
     Port(PortKey, PortStep),
-    /// PortInfo of a port, with PortState Down, so that its link trains again.
-    Bounce(PortKey),
-    /// PortInfo of a port, with PortPhysicalState Disabled.
-    Disable(PortKey),
+    /// PortInfo of a port, which takes its link down or up.
+    Link(PortKey, LinkStep),
     /// A block of a port's P_KeyTable.
     PKeys(PortKey, u16),
     /// A block of a managed attribute.
@@ -115,8 +114,7 @@ impl Task {
             | Task::Multicast { switch: guid, .. }
             | Task::MulticastTop(guid) => PortKey::new(guid, PortNum::ZERO),
             Task::Port(key, _)
-            | Task::Bounce(key)
-            | Task::Disable(key)
+            | Task::Link(key, _)
             | Task::PKeys(key, _)
             | Task::Virtualization(key)
             | Task::VPort(key, _)

@@ -23,6 +23,7 @@ use super::paths::Search;
 use super::port_states::PortStateProofs;
 use super::unverified::UnverifiedPorts;
 use super::vports::VPortReading;
+use crate::link_step::LinkStep;
 
 /// The whole subnet as last seen, with the policy and the memory of sweeps.
 #[derive(Clone, Debug, Default)]
@@ -53,10 +54,12 @@ pub struct Inventory {
     pub unverified: UnverifiedPorts,
     /// Links bounced for another MTU or number of VLs: other end, by the port that was set to Down.
     pub bounced: BTreeMap<PortKey, PortKey>,
-    /// Ports of switches to disable, because the port across the cable babbles.
+    /// Ports of switches to disable: the port across the cable babbles, or an operator wants it.
     pub disabling: BTreeSet<PortKey>,
-    /// Highest multicast LID in use. A sweep reads multicast tables up to it on switches without a
-    /// valid MulticastFDBTop.
+    /// Orders of operators to bounce or enable ports, until a push takes them.
+    pub link_orders: BTreeMap<PortKey, LinkStep>,
+    /// The highest multicast LID in use: up to there a sweep reads multicast tables of switches
+    /// without a valid MulticastFDBTop.
     pub multicast_top: Option<Lid>,
     /// Planned alias GUIDs. Sweeps read GUIDInfo of their ports.
     pub alias_guids: Arc<AliasGuids>,

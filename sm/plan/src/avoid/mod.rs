@@ -85,6 +85,8 @@ pub struct Drained {
     pub name: String,
     /// Other end of the cable at that time; `None` for a node.
     pub peer: Option<PortKey>,
+    /// Whether the port of a cable is disabled as well: its link is down until it is enabled.
+    pub disabled: bool,
 }
 
 /// Why routes avoid a part.
@@ -132,7 +134,16 @@ impl Avoid {
         })
     }
 
-    /// Why routes avoid a part; `None` if they do not.
+    /// The ports that are to be disabled, ascending.
+    pub fn disabled(&self) -> impl Iterator<Item = PortKey> {
+        let disabled = self.drained().filter(|(_, drained)| drained.disabled);
+        disabled.filter_map(|(part, _)| match part {
+            Part::Node(_) => None,
+            Part::Port(key) => Some(key),
+        })
+    }
+
+    /// Why routes go around a part; `None` if they do not.
     pub fn reason(&self, part: Part) -> Option<&Reason> {
         self.parts.get(&part)
     }
@@ -168,10 +179,15 @@ impl Avoid {
             return Err(AvoidError::TooMany);
         }
         for (&part, reason) in parts {
-            let is_drained = matches!(self.parts.get(&part), Some(Reason::Drained(_)));
-            if !(is_drained && matches!(reason, Reason::Unhealthy(_))) {
-                self.parts.insert(part, reason.clone());
+            let mut reason = reason.clone();
+            match (self.parts.get(&part), &mut reason) {
+                (Some(Reason::Drained(_)), Reason::Unhealthy(_)) => continue,
+                (Some(Reason::Drained(before)), Reason::Drained(drained)) => {
+                    drained.disabled |= before.disabled;
+                }
+                _ => {}
             }
+            self.parts.insert(part, reason);
         }
         Ok(())
     }

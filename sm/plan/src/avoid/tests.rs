@@ -29,6 +29,7 @@ fn drained(since_unix_ms: u64) -> Reason {
         forced: false,
         name: String::new(),
         peer: None,
+        disabled: false,
     })
 }
 

@@ -11,6 +11,12 @@ use super::table::{self, Rows};
 /// Table of drained parts. Its keys are a letter, a node GUID and a port.
 const DRAINED: &str = "drained";
 
+/// Ports would be cut off, which the operator accepted.
+const FORCED: u8 = 1;
+
+/// The port is disabled.
+const DISABLED: u8 = 2;
+
 const NODE: u8 = b'n';
 const PORT: u8 = b'p';
 
@@ -51,12 +57,13 @@ fn port(key: PortKey) -> [u8; 9] {
     bytes
 }
 
-/// Encodes the time (8 bytes), forced (1), whether the peer is known (1), the peer (9), then three
-/// texts, each after its length (2); big-endian.
+/// When (8 bytes), the bits of FORCED and DISABLED (1), whether the peer is known (1), the peer (9), then three texts, each
+/// behind its length (2); big-endian.
 fn encode(drained: &Drained) -> Vec<u8> {
     let none = PortKey::new(Guid::ZERO, PortNum::ZERO);
     let mut value = drained.since_unix_ms.to_be_bytes().to_vec();
-    value.push(u8::from(drained.forced));
+    let flag = |holds, bit| if holds { bit } else { 0 };
+    value.push(flag(drained.forced, FORCED) | flag(drained.disabled, DISABLED));
     value.push(u8::from(drained.peer.is_some()));
     value.extend(port(drained.peer.unwrap_or(none)));
     for text in [&drained.by, &drained.note, &drained.name] {
@@ -76,7 +83,7 @@ fn decode(key: &[u8], value: &[u8]) -> Option<(Part, Drained)> {
         _ => return None,
     };
     let (since, value) = value.split_first_chunk()?;
-    let (&[forced, has_peer], value) = value.split_first_chunk()?;
+    let (&[flags, has_peer], value) = value.split_first_chunk()?;
     let (peer, value) = value.split_first_chunk::<9>()?;
     let (by, value) = read_text(value)?;
     let (note, value) = read_text(value)?;
@@ -85,7 +92,8 @@ fn decode(key: &[u8], value: &[u8]) -> Option<(Part, Drained)> {
         by,
         since_unix_ms: u64::from_be_bytes(*since),
         note,
-        forced: forced != 0,
+        forced: flags & FORCED != 0,
+        disabled: flags & DISABLED != 0,
         name,
         peer: read_port(peer).filter(|_| has_peer != 0),
     };
@@ -120,6 +128,7 @@ mod tests {
                 forced: true,
                 name: "leaf-03 port 7".to_owned(),
                 peer,
+                disabled: peer.is_some(),
             })
         };
         let here = PortKey::new(Guid(3), PortNum(7));

@@ -13,7 +13,7 @@ use rsm_plan::avoid::{Avoid, Drained, Part, Reason};
 use rsm_plan::measured;
 use rsm_plan::whatif::{self, what_if_all};
 use rsm_routing::engine::EngineKind;
-use rsm_routing::quality::{self, Contention, LinkUse};
+use rsm_routing::quality::{self, Contention, LinkUse, Spread};
 use tokio::sync::{Mutex, Semaphore};
 
 use super::api_view::{api_key, core_key};
@@ -39,6 +39,7 @@ pub struct RouteAnalyst {
 #[derive(Default)]
 struct Last {
     quality: Option<Measured>,
+    spread: Option<(Arc<Plan>, Spread)>,
     cable: Option<MeasuredCable>,
 }
 
@@ -106,6 +107,31 @@ impl RouteAnalyst {
     }
 }
 
+impl RouteAnalyst {
+    /// How evenly the routes in force spread paths, and the plan that they are of. Measured once for
+    /// the routes of a plan.
+    ///
+    /// # Errors
+    /// There are no routes, or too many requests wait.
+    pub(super) async fn spread(&self) -> Result<(Arc<Plan>, Spread), RoutingError> {
+        let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;
+        let mut last = self.last.lock().await;
+        let plan = plan_of(&self.view.published())?;
+        let is_current = |known: &Arc<Plan>| Arc::ptr_eq(&known.routing, &plan.routing);
+        if let Some((_, spread)) = last.spread.as_ref().filter(|(known, _)| is_current(known)) {
+            return Ok((plan, *spread));
+        }
+        let job = plan.clone();
+        let measure = move || {
+            let (topology, routing) = (&job.topology, &job.routing);
+            quality::spread(topology, &routing.tables, routing.ranks.as_deref())
+        };
+        let spread = compute(measure).await?;
+        last.spread = Some((plan.clone(), spread));
+        Ok((plan, spread))
+    }
+}
+
 fn plan_of(published: &Published) -> Result<Arc<Plan>, RoutingError> {
     published
         .snapshot
@@ -115,7 +141,7 @@ fn plan_of(published: &Published) -> Result<Arc<Plan>, RoutingError> {
 }
 
 /// Runs a long computation on a thread of its own.
-async fn compute<T: Send + 'static>(
+pub(super) async fn compute<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RoutingError> {
     match tokio::task::spawn_blocking(work).await {
@@ -266,6 +292,7 @@ fn drain_refused(published: &Published, plan: &Plan, parts: &[Part]) -> Option<S
             forced: false,
             name: String::new(),
             peer: None,
+            disabled: false,
         };
         (part, Reason::Drained(drained))
     };
@@ -337,7 +364,7 @@ fn shown(plan: &Plan, quality: &quality::Quality) -> v1::RoutingQuality {
         rail_all_to_all: quality.rail_all_to_all.as_ref().map(contention),
         worst_links: worst.map(|link| link_use(&plan.fabric, link)).collect(),
         balance: balance(quality).into(),
-        verdict: verdict(plan, quality),
+        verdict: verdict(plan, &quality.spread()),
     }
 }
 
@@ -351,14 +378,13 @@ fn balance(quality: &quality::Quality) -> v1::Balance {
     }
 }
 
-/// Judges in one sentence, with figures, whether the paths are spread evenly.
-fn verdict(plan: &Plan, quality: &quality::Quality) -> String {
-    let quality::Quality {
+/// Whether the paths are spread evenly, in a sentence with figures.
+pub(super) fn verdict(plan: &Plan, spread: &Spread) -> String {
+    let Spread {
         lost_pairs,
         balance: found,
         links,
-        ..
-    } = quality;
+    } = spread;
     let Some(most) = found.most.filter(|_| *lost_pairs == 0) else {
         return match lost_pairs {
             0 => "balanced: no path leads from switch to switch".to_owned(),

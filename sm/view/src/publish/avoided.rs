@@ -167,6 +167,7 @@ mod tests {
             forced: false,
             name: name.to_owned(),
             peer: None,
+            disabled: false,
         })
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rsm_api::model::{
-    DrainQuestion, PartitionChange, PartitionChanged, Selector, SubnetState, WhenCutOff,
+    DrainQuestion, PartitionChange, PartitionChanged, PortAction, PortCommand, Selector,
+    SubnetState, WhenCutOff,
 };
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{BoxFuture, Control, ControlError, LookupError, v1};
@@ -18,10 +19,11 @@ use rsm_state::{ChangeEffect, Command, Convergence, Role, Ticket};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
+use super::api_view::api_key;
 use super::published::Published;
 use super::status::management_keys;
 use super::view::View;
-use super::{drained, overlay};
+use super::{drained, overlay, port_command};
 
 /// Upper bound of the callers that wait at the same time: more than operators and scripts of one
 /// site make, far fewer than a script in an endless loop makes. One sweep answers them all anyway.
@@ -185,6 +187,7 @@ impl Controller {
                 forced: question.force,
                 name,
                 peer,
+                disabled: false,
             };
             parts.insert(part, Reason::Drained(drained));
         }
@@ -286,9 +289,50 @@ impl Control for Controller {
                 .iter()
                 .map(|name| drained::drained_part(&published, name));
             let parts: BTreeSet<Part> = parts.collect::<Result<_, _>>()?;
+            port_command::check_undrain(&published, &parts)?;
             let count = parts.len() as u64;
             let mut caller = self.ask(|ticket| Command::Undrain { parts, ticket })?;
             Ok((count, caller.answer().await?))
+        })
+    }
+
+    fn operate_port(
+        &self,
+        command: PortCommand,
+    ) -> BoxFuture<'_, Result<v1::OperatePortResponse, ControlError>> {
+        Box::pin(async move {
+            self.check()?;
+            let published = self.view.published();
+            let target = port_command::target(&published, &command.port)?;
+            let port = target.port;
+            let mut caller = match command.action {
+                PortAction::Disable => {
+                    port_command::check(&published, &target, &command)?;
+                    let drained = target.disabled(&command, self.view.unix_ms());
+                    let parts = BTreeMap::from([(Part::Port(port), Reason::Drained(drained))]);
+                    self.ask(|ticket| Command::Drain {
+                        parts,
+                        forced: command.accept_cut_off,
+                        ticket,
+                    })?
+                }
+                PortAction::Enable => {
+                    port_command::check_enable(&published, &target)?;
+                    let parts = BTreeSet::from([Part::Port(port)]);
+                    // The answer to the second command is that to both.
+                    let _drain = self.ask(|ticket| Command::Undrain { parts, ticket })?;
+                    self.ask(|ticket| Command::EnablePort { port, ticket })?
+                }
+                PortAction::Reset | PortAction::Unspecified => {
+                    port_command::check(&published, &target, &command)?;
+                    self.ask(|ticket| Command::ResetPort { port, ticket })?
+                }
+            };
+            Ok(v1::OperatePortResponse {
+                port: Some(api_key(port).into()),
+                description: published.fabric().name(port.node),
+                convergence: Some(caller.answer().await?),
+            })
         })
     }
 

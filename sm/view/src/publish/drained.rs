@@ -40,6 +40,7 @@ fn message(published: &Published, part: Part, drained: &Drained) -> v1::DrainedP
         since_unix_ms: drained.since_unix_ms,
         note: drained.note.clone(),
         forced: drained.forced,
+        disabled: drained.disabled,
         ..v1::DrainedPart::default()
     };
     message.state = state(published, part, &mut message).into();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use rsm_hardware::link_step::LinkStep;
 use rsm_hardware::push::{AdaptiveStep, Foreseen, PortStep, Task};
 use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::{Guid, Lid, PortKey};
@@ -181,7 +182,7 @@ impl NodeChanges {
     fn count(&mut self, task: Task, changes: usize) {
         match task {
             Task::Switch(_) | Task::MulticastTop(_) => self.switch_info += 1,
-            Task::Port(..) | Task::Bounce(_) | Task::Disable(_) => self.port_info += 1,
+            Task::Port(..) | Task::Link(..) => self.port_info += 1,
             Task::Block {
                 interim: Some(_), ..
             } => self.interim_lft_blocks += 1,
@@ -311,9 +312,7 @@ fn part(task: Task) -> String {
         Task::Block { block, .. } => format!("block {block}"),
         Task::Multicast { at, .. } => format!("block {} position {}", at.block, at.position),
         Task::SlToVl { input, output, .. } => format!("from port {input} to port {output}"),
-        Task::Port(PortKey { port, .. }, _)
-        | Task::Bounce(PortKey { port, .. })
-        | Task::Disable(PortKey { port, .. }) => {
+        Task::Port(PortKey { port, .. }, _) | Task::Link(PortKey { port, .. }, _) => {
             format!("port {port}")
         }
         Task::PKeys(PortKey { port, .. }, block) => format!("port {port} block {block}"),
@@ -345,8 +344,13 @@ fn reason(set: &Foreseen) -> &'static str {
         Task::Port(_, PortStep::Configure) => "settings differ from the configuration",
         Task::Port(_, PortStep::Arm) => "the link is in Initialize: settings, and Armed",
         Task::Port(_, PortStep::Activate) => "both ends of the link are Armed",
-        Task::Bounce(_) => "MTU or VLs differ, and only change while the link is down",
-        Task::Disable(_) => "the host behind the port sends traps without an end",
+        Task::Link(_, LinkStep::Bounce) => {
+            "MTU or VLs differ, and only change while the link is down"
+        }
+        Task::Link(_, LinkStep::Disable) => {
+            "an operator has disabled the port, or the host behind it sends traps without an end"
+        }
+        Task::Link(_, LinkStep::Enable) => "an operator enables the port",
         Task::PKeys(..) => "partitions differ from the configuration",
         Task::Managed(key) => key.place.managed().reason,
         Task::Virtualization(_) => {
@@ -399,7 +403,7 @@ fn changes(set: &Foreseen) -> Vec<FieldChange> {
             let at = usize::from(block) * PKeyTable::ENTRIES + index;
             (format!("index {at}"), format!("{:#06x}", key.0))
         }),
-        Task::Port(..) | Task::Bounce(_) | Task::Disable(_) => {
+        Task::Port(..) | Task::Link(..) => {
             let mut changes = attribute_changes(set);
             if PortInfo::from_data(&set.order.data).client_reregister() {
                 changes.push(FieldChange {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rsm_api::v1;
+use rsm_ids::PortKey;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_state::Snapshot;
 
 /// Identifies a finding across snapshots although its wording may change. Several findings of one
 /// kind about one subject are told apart by their wording.
@@ -25,12 +27,13 @@ pub(super) struct FindingBook {
 }
 
 impl FindingBook {
-    /// Takes `findings` as those that hold. A finding that held before keeps its identifier and
-    /// counts one more occurrence. It is matched by its words, else with the oldest of its kind and
-    /// subject whose words no finding has any longer.
+    /// Takes `findings` as those that hold. One that held before keeps its identifier and counts
+    /// one more occurrence: the one with the same words, else the oldest of its kind and subject
+    /// whose words no finding has any longer. `name` gives the names of subjects.
     pub(super) fn update(
         &mut self,
         findings: &[Finding],
+        name: &dyn Fn(Subject) -> String,
         generation: u64,
         now_unix_ms: u64,
     ) -> FindingNews {
@@ -56,12 +59,15 @@ impl FindingBook {
             let held = match known {
                 Some(known) => Arc::new(v1::Finding {
                     message: finding.text.clone(),
+                    name: name(finding.subject),
                     occurrences: known.occurrences + 1,
                     ..v1::Finding::clone(&known)
                 }),
                 None => {
                     self.last_id += 1;
-                    let raised = Arc::new(raise(finding, self.last_id, generation, now_unix_ms));
+                    let mut raised = raise(finding, self.last_id, generation, now_unix_ms);
+                    raised.name = name(finding.subject);
+                    let raised = Arc::new(raised);
                     news.raised.push(raised.clone());
                     raised
                 }
@@ -101,6 +107,26 @@ fn raise(finding: &Finding, id: u64, generation: u64, raised_unix_ms: u64) -> v1
         generation,
         raised_unix_ms,
         occurrences: 1,
+        name: String::new(),
+    }
+}
+
+/// The name of a finding's subject: a node, or both ends of the cable at a port, a missing one as it
+/// was.
+pub(super) fn subject_name(snapshot: &Snapshot, subject: Subject) -> String {
+    let (fabric, expected) = (&snapshot.fabric, &snapshot.expected);
+    let port_name = |key: PortKey| format!("{}:{}", expected.name(fabric, key.node), key.port);
+    match subject {
+        Subject::Subnet => String::new(),
+        Subject::Node(guid) => expected.name(fabric, guid),
+        Subject::Port(key) => {
+            let peer = fabric.find_port(key).and_then(|at| fabric.port(at).peer);
+            let peer = peer.or_else(|| Some(expected.port(key)?.peer));
+            match peer {
+                Some(peer) => format!("{} - {}", port_name(key), port_name(peer)),
+                None => port_name(key),
+            }
+        }
     }
 }
 

@@ -28,8 +28,10 @@ mod names;
 mod overlay;
 mod partitions;
 mod paths;
+mod port_command;
 mod published;
 mod qos;
+mod report;
 mod routes;
 pub mod routes_compared;
 mod sa;
@@ -48,6 +50,7 @@ pub use self::counters::{CountersSource, PublishedCounters};
 pub use self::events::MAX_CHANGES;
 pub use self::missing::GoneNode;
 pub use self::names::Names;
+pub use self::report::{HostFact, HostFacts, Reporter};
 pub use self::sa::{PublishedSa, SaStateSource};
 pub use self::view::{SharedStoreSource, UnixClock, View};
 

@@ -9,7 +9,7 @@ use rsm_mad::Time;
 use rsm_state::{self, PassProgress, Role, Snapshot};
 
 use super::events::{self, SnapshotUpdates};
-use super::findings::FindingBook;
+use super::findings::{self, FindingBook};
 use super::log::ConvergenceLog;
 use super::missing::{self, Gone, GoneNode};
 use super::published::Published;
@@ -116,7 +116,12 @@ impl View {
         let generation = old.generation + 1;
         let at = self.clock.unix_ms(snapshot.at);
         let news = SnapshotUpdates {
-            findings: memory.findings.update(&snapshot.findings, generation, at),
+            findings: memory.findings.update(
+                &snapshot.findings,
+                &|subject| findings::subject_name(&snapshot, subject),
+                generation,
+                at,
+            ),
             finished: memory.convergences.update(&snapshot.history, |finished| {
                 (generation, self.clock.unix_ms(finished))
             }),

@@ -55,4 +55,6 @@ Exit status:
   0  done; also if the reader of the output ended first
   1  the server refused, found nothing, there is no path, or the route does not arrive
   2  the command line is wrong, or names a column that the table does not have
-  3  no server could be reached, or the connection broke";
+  3  no server could be reached, or the connection broke
+  4  a check of `rsmctl report` warns, and none fails
+  5  a check of `rsmctl report` fails";

@@ -25,8 +25,8 @@ pub(crate) struct DrainArguments {
     note: String,
 }
 
-/// The operator's name from the environment.
-fn operator() -> String {
+/// The operator's name in the environment.
+pub(super) fn operator() -> String {
     let names = ["SUDO_USER", "USER", "LOGNAME"];
     let name = names.into_iter().find_map(|name| std::env::var(name).ok());
     name.unwrap_or_default()

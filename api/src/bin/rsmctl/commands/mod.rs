@@ -25,9 +25,11 @@ mod nodes;
 mod partition;
 mod partitions;
 mod path;
+mod port;
 mod ports;
 mod qos;
 mod quality;
+mod report;
 mod rotate_m_keys;
 mod route;
 mod sa;
@@ -88,6 +90,8 @@ macro_rules! questions {
 questions! {
     /// The subnet and its manager at one glance
     Status(status::StatusArguments);
+    /// One page about the subnet and its manager: named checks that pass, warn or fail
+    Report(report::ReportArguments);
     /// Switches, channel adapters and routers
     Nodes(nodes::NodesArguments);
     /// Ports with their state, LID and neighbour
@@ -140,6 +144,9 @@ questions! {
     Drain(drain::DrainArguments);
     /// Uses drained parts again, and waits until the routes do
     Undrain(undrain::UndrainArguments);
+    /// Disables, enables or resets the port of a cable
+    #[command(subcommand)]
+    Port(port::PortSubcommand);
     /// Gives every port another M_Key, and waits until the ports that answer hold it
     RotateMKeys(rotate_m_keys::RotateMKeysArguments);
     /// Lists drained parts: time, operator, note, and whether each may be unplugged

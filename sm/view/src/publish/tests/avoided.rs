@@ -28,6 +28,7 @@ fn drain(world: &mut World, part: Part) {
         forced: false,
         name: "spine-a".to_owned(),
         peer: None,
+        disabled: false,
     };
     world.handle(Event::Command(Command::Drain {
         parts: BTreeMap::from([(part, Reason::Drained(drained))]),

@@ -16,14 +16,18 @@ fn finding(kind: FindingKind, node: u64, text: &str) -> Finding {
     Finding::new(kind, subject, Severity::Warning, text.to_owned())
 }
 
+fn unnamed(_: Subject) -> String {
+    String::new()
+}
+
 #[test]
 fn a_finding_keeps_its_number_as_long_as_it_holds() {
     let mut book = FindingBook::default();
     let errors = |text| finding(FindingKind::LinkErrors, 1, text);
     let other = finding(FindingKind::SelfCabled, 2, "a plug");
-    let news = book.update(&[errors("10 times"), other.clone()], 1, 100);
+    let news = book.update(&[errors("10 times"), other.clone()], &unnamed, 1, 100);
     assert_eq!(news.raised.len(), 2);
-    let news = book.update(&[errors("11 times")], 2, 200);
+    let news = book.update(&[errors("11 times")], &unnamed, 2, 200);
     assert_eq!((news.raised.len(), news.cleared.len()), (0, 1));
     assert_eq!(news.cleared[0].kind, "self-cabled");
     let held = book.held();
@@ -34,7 +38,7 @@ fn a_finding_keeps_its_number_as_long_as_it_holds() {
     assert_eq!(held.node_guid, Guid(1).to_string());
     assert_eq!(held.port, Some(1));
     // A finding that comes back is raised anew.
-    let news = book.update(&[errors("12 times"), other], 3, 300);
+    let news = book.update(&[errors("12 times"), other], &unnamed, 3, 300);
     assert_eq!(news.raised[0].id, 3);
     let ids: Vec<_> = book.held().iter().map(|finding| finding.id).collect();
     assert_eq!(ids, [1, 3]);
@@ -45,10 +49,12 @@ fn findings_of_one_kind_and_subject_have_different_numbers() {
     let mut book = FindingBook::default();
     let [one, two] = ["one", "two"].map(|text| finding(FindingKind::SetFailed, 1, text));
     assert_eq!(
-        book.update(&[one.clone(), two.clone()], 1, 0).raised.len(),
+        book.update(&[one.clone(), two.clone()], &unnamed, 1, 0)
+            .raised
+            .len(),
         2
     );
-    let news = book.update(&[one, two], 2, 0);
+    let news = book.update(&[one, two], &unnamed, 2, 0);
     assert_eq!((news.raised.len(), news.cleared.len()), (0, 0));
     assert_eq!(book.held().len(), 2);
 }
@@ -58,11 +64,11 @@ fn of_two_alike_the_one_that_ended_is_cleared() {
     let mut book = FindingBook::default();
     let [one, two, three] =
         ["one", "two", "three"].map(|text| finding(FindingKind::SetFailed, 1, text));
-    book.update(&[one, two.clone()], 1, 0);
-    let news = book.update(std::slice::from_ref(&two), 2, 0);
+    book.update(&[one, two.clone()], &unnamed, 1, 0);
+    let news = book.update(std::slice::from_ref(&two), &unnamed, 2, 0);
     assert_eq!((news.raised.len(), news.cleared.len()), (0, 1));
     assert_eq!((news.cleared[0].id, &*news.cleared[0].message), (1, "one"));
-    let news = book.update(&[three, two], 3, 0);
+    let news = book.update(&[three, two], &unnamed, 3, 0);
     assert_eq!((news.raised.len(), news.cleared.len()), (1, 0));
     let held: Vec<_> = book
         .held()

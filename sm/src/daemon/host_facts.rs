@@ -1,0 +1,75 @@
+//! Facts about this host for the report.
+#![allow(unsafe_code)] // adjtimex(2) is a C function.
+
+use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
+
+use rsm_view::publish::{HostFact, HostFacts};
+
+use super::access::Access;
+
+/// What the report says about the host that rsm runs on.
+pub(super) struct ThisHost {
+    /// The folder of the store; `None` where nothing is kept.
+    pub(super) state_dir: Option<PathBuf>,
+    /// Whether the store is one that several managers share.
+    pub(super) shares_store: bool,
+    pub(super) access: Access,
+}
+
+impl HostFacts for ThisHost {
+    fn store(&self) -> HostFact {
+        match (&self.state_dir, self.shares_store) {
+            (None, _) => HostFact::Doubtful(
+                "nothing is kept: LIDs, drains and groups are learnt anew after a restart"
+                    .to_owned(),
+            ),
+            (Some(dir), true) => HostFact::Good(format!(
+                "kept in {} and in the store that managers share",
+                dir.display()
+            )),
+            (Some(dir), false) => HostFact::Good(format!("kept in {}", dir.display())),
+        }
+    }
+
+    fn clock(&self) -> HostFact {
+        match is_synchronised() {
+            Some(true) => HostFact::Good("the clock is synchronised".to_owned()),
+            Some(false) => HostFact::Doubtful(
+                "no time service keeps the clock in step: times of events and of managers drift \
+                 apart, and tokens end at the wrong time"
+                    .to_owned(),
+            ),
+            None => {
+                HostFact::NotKnown("the kernel does not tell the state of its clock".to_owned())
+            }
+        }
+    }
+
+    fn certificates(&self) -> HostFact {
+        if self.access.tls().is_none() {
+            let text = "the API has no certificate: it serves over TCP without TLS, if at all";
+            return HostFact::NotKnown(text.to_owned());
+        }
+        match self.access.certificate_ends() {
+            None => HostFact::Doubtful("the certificate of the API cannot be used".to_owned()),
+            Some(ends) => {
+                let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+                let left = u64::try_from(ends).unwrap_or(0).saturating_sub(now);
+                let days = left / (24 * 3600);
+                HostFact::Good(format!("the certificate of the API ends in {days} days"))
+            }
+        }
+    }
+}
+
+/// Whether the kernel's clock follows a time service; `None` where the kernel does not say.
+fn is_synchronised() -> Option<bool> {
+    // SAFETY: all of its fields are numbers, for which zero is a value.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: with `modes` 0 the kernel only writes into `state`, which lives past the call.
+    match unsafe { libc::adjtimex(&raw mut state) } {
+        -1 => None,
+        result => Some(result != libc::TIME_ERROR),
+    }
+}

@@ -1,0 +1,195 @@
+//! Ports that operators disable, enable and reset.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_api::model::{PortCommand, Selector};
+use rsm_api::resolve::resolve_node_or_port;
+use rsm_api::{ControlError, LookupError};
+use rsm_ids::{PortKey, PortNum};
+use rsm_mad::wire::attr::PortPhysicalState;
+use rsm_plan::avoid::{Avoid, AvoidError, Drained, Part, Reason};
+
+use super::api_view::api_key;
+use super::published::Published;
+
+/// The port that is set: of the two ends of a cable the one nearer to the subnet manager, so that it
+/// can be enabled again.
+pub(super) struct Target {
+    pub(super) port: PortKey,
+    /// The other end of its cable.
+    peer: Option<PortKey>,
+    /// `leaf-03 port 7`.
+    name: String,
+}
+
+impl Target {
+    /// The record of this port as a disabled one.
+    pub(super) fn disabled(&self, command: &PortCommand, since_unix_ms: u64) -> Drained {
+        Drained {
+            by: match command.by.as_str() {
+                "" => "an operator".to_owned(),
+                by => by.to_owned(),
+            },
+            since_unix_ms,
+            note: command.reason.clone(),
+            forced: command.accept_cut_off,
+            name: self.name.clone(),
+            peer: self.peer,
+            disabled: true,
+        }
+    }
+}
+
+/// The port to set for the port that an operator names, at either end of a cable.
+///
+/// # Errors
+/// The name means no port, or a port without a cable that is not a switch's.
+pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, ControlError> {
+    let fabric = published.fabric();
+    let (node, number) = resolve_node_or_port(&published.names, name)?;
+    let refuse = |reason: String| ControlError::Refused { reason };
+    let number = match number {
+        Some(number) if number != PortNum::ZERO => number,
+        _ => {
+            let called = fabric.name(node);
+            return Err(refuse(format!(
+                "`{name}` is a node: name one of its ports, such as {called}:1"
+            )));
+        }
+    };
+    let named = PortKey::new(node, number);
+    let at = fabric.find_port(named).ok_or(LookupError::NoSuchPort {
+        port: api_key(named),
+    })?;
+    let peer = fabric.port(at).peer;
+    // A disabled port has no peer now, and its record has the other end.
+    let known = published
+        .snapshot
+        .avoid
+        .drained_at(Part::Port(named), fabric);
+    let port = match (known, peer) {
+        (Some(Part::Port(key)), _) => key,
+        (_, Some(peer)) => nearer(published, named, peer),
+        (_, None) => named,
+    };
+    if !fabric.is_switch(port.node) {
+        let text = format!(
+            "{} is no port of a switch and has no cable to one: nothing can reach it to enable it again",
+            fabric.port_name(port)
+        );
+        return Err(refuse(text));
+    }
+    Ok(Target {
+        port,
+        peer: fabric.find_port(port).and_then(|at| fabric.port(at).peer),
+        name: fabric.port_name(port),
+    })
+}
+
+/// The end at a switch, and of two switches the one that is nearer to the subnet manager.
+fn nearer(published: &Published, one: PortKey, other: PortKey) -> PortKey {
+    let rank = |key: PortKey| {
+        let node = published.fabric().node_of(key.node);
+        node.map(|node| (!node.is_switch(), node.distance))
+    };
+    match rank(one) <= rank(other) {
+        true => one,
+        false => other,
+    }
+}
+
+/// Whether the link of a port may go down.
+///
+/// # Errors
+/// Ports would be cut off, or the subnet manager itself, and the command does not accept it.
+pub(super) fn check(
+    published: &Published,
+    target: &Target,
+    command: &PortCommand,
+) -> Result<(), ControlError> {
+    let snapshot = &published.snapshot;
+    let fabric = published.fabric();
+    let drained = Reason::Drained(target.disabled(command, 0));
+    let parts = BTreeMap::from([(Part::Port(target.port), drained)]);
+    let none = BTreeSet::new();
+    let damped = snapshot
+        .plan
+        .as_ref()
+        .map_or(&none, |plan| &*plan.avoided.damped);
+    let local = fabric.local.map(|at| fabric.key(at));
+    let is_own_link = local.is_some_and(|own| own == target.port || Some(own) == target.peer);
+    let checked = Avoid::clone(&snapshot.avoid).try_add(&parts, fabric, damped);
+    let (cut_off, is_own) = match checked {
+        Ok(()) => (None, is_own_link),
+        Err(AvoidError::CutOff(cut_off)) => {
+            let is_own = is_own_link || cut_off.is_own;
+            (Some(cut_off), is_own)
+        }
+        Err(error @ AvoidError::TooMany) => {
+            return Err(ControlError::Refused {
+                reason: error.to_string(),
+            });
+        }
+    };
+    if is_own && !command.accept_own_cut_off {
+        let reason = format!(
+            "{} is on the way of this subnet manager: it would be cut off from the fabric, and could              not enable the port again. Move the manager first, or accept that with              --cut-off-this-manager (accept_own_cut_off)",
+            target.name
+        );
+        return Err(ControlError::Refused { reason });
+    }
+    match cut_off {
+        Some(cut_off) if !command.accept_cut_off && !is_own => Err(ControlError::CutOff {
+            ports: cut_off.ports.len() as u64,
+            reason: format!(
+                "refused, and everything stays as it was: {cut_off} without the cable at {}; to do it                  all the same, ask again with `accept_cut_off`, or `--yes` of rsmctl",
+                target.name
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a port is disabled, by rsm or otherwise.
+///
+/// # Errors
+/// It is not.
+pub(super) fn check_enable(published: &Published, target: &Target) -> Result<(), ControlError> {
+    let fabric = published.fabric();
+    let is_ours = published
+        .snapshot
+        .avoid
+        .disabled()
+        .any(|port| port == target.port);
+    let info = fabric
+        .find_port(target.port)
+        .and_then(|at| fabric.port(at).info.as_ref());
+    let is_disabled =
+        info.is_some_and(|info| info.port_physical_state() == PortPhysicalState::Disabled);
+    if is_ours || is_disabled {
+        return Ok(());
+    }
+    Err(ControlError::Refused {
+        reason: format!("{} is not disabled", target.name),
+    })
+}
+
+/// Whether parts can be used again without being enabled.
+///
+/// # Errors
+/// One of them is a disabled port.
+pub(super) fn check_undrain(
+    published: &Published,
+    parts: &BTreeSet<Part>,
+) -> Result<(), ControlError> {
+    let mut disabled = published.snapshot.avoid.disabled();
+    match disabled.find(|&port| parts.contains(&Part::Port(port))) {
+        None => Ok(()),
+        Some(port) => {
+            let name = published.fabric().port_name(port);
+            Err(ControlError::Refused {
+                reason: format!("{name} is disabled: `rsmctl port enable` lets it be used again"),
+            })
+        }
+    }
+}

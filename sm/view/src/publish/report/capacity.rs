@@ -1,0 +1,98 @@
+//! How full the subnet's numbers and its switches' tables are.
+
+use rsm_api::v1;
+use rsm_ids::Lid;
+use rsm_plan::Plan;
+
+use super::super::published::Published;
+use super::topic::Measured;
+
+/// The share of a number or a table from which a check warns, in percent.
+const WARN_PERCENT: usize = 80;
+
+/// Unicast LIDs of a subnet (IBA 4.1.3).
+const UNICAST_LIDS: usize = Lid::UNICAST_LAST.0 as usize;
+
+/// Multicast LIDs of a subnet: 0xC000 to 0xFFFE.
+const MULTICAST_LIDS: usize = (Lid::PERMISSIVE.0 - Lid::MULTICAST_FIRST.0) as usize;
+
+/// A number or table, and how much of it is in use.
+struct Fill {
+    name: String,
+    used: usize,
+    of: usize,
+}
+
+impl Fill {
+    fn percent(&self) -> usize {
+        100 * self.used / self.of.max(1)
+    }
+}
+
+impl std::fmt::Display for Fill {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (name, used, of) = (&self.name, self.used, self.of);
+        write!(f, "{name} {used} of {of} ({} %)", self.percent())
+    }
+}
+
+pub(super) fn capacity(published: &Published, plan: &Plan) -> Measured {
+    let groups = plan.multicast.as_ref();
+    let mlids = groups.map(|groups| groups.trees.by_mlid.len());
+    let unicast = Fill {
+        name: "LIDs".to_owned(),
+        used: usize::try_from(published.counts.lids).unwrap_or(usize::MAX),
+        of: UNICAST_LIDS,
+    };
+    let multicast = mlids.map(|used| Fill {
+        name: "MLIDs".to_owned(),
+        used,
+        of: MULTICAST_LIDS,
+    });
+    let [lft, mft] = fullest_tables(published, plan);
+    let summary: Vec<String> = [Some(&unicast), multicast.as_ref(), lft.first(), mft.first()]
+        .into_iter()
+        .flatten()
+        .map(Fill::to_string)
+        .collect();
+    let mut summary = summary.join(", ");
+    if mlids.is_none() {
+        summary += "; MLIDs and MFTs are not known: the members of groups are not known yet";
+    }
+    let all = [unicast].into_iter().chain(multicast).chain(lft).chain(mft);
+    let mut full: Vec<Fill> = all.filter(|fill| fill.percent() >= WARN_PERCENT).collect();
+    full.sort_by_key(|fill| std::cmp::Reverse(fill.percent()));
+    let is_over = full.iter().any(|fill| fill.used > fill.of);
+    let verdict = match is_over {
+        true => v1::Verdict::Fail,
+        false => v1::Verdict::Warn,
+    };
+    Measured::unless(full.iter().map(Fill::to_string).collect(), verdict, summary)
+}
+
+/// The linear and the multicast forwarding tables of all switches, the fullest first. An entry's
+/// place is its LID: a table is as full as its highest one.
+fn fullest_tables(published: &Published, plan: &Plan) -> [Vec<Fill>; 2] {
+    let linear_used = plan.top().index() + 1;
+    let top = plan.multicast.as_ref().and_then(|groups| groups.top());
+    let multicast_used = top.map(|top| usize::from(top.0 - Lid::MULTICAST_FIRST.0) + 1);
+    let mut tables = [Vec::new(), Vec::new()];
+    for (_, node) in published.fabric().switches() {
+        let Some(info) = &node.switch else { continue };
+        let mut add = |kind: usize, name: &str, used: usize, of: u16| {
+            tables[kind].push(Fill {
+                name: format!("{name} of {}", node.name()),
+                used,
+                of: of.into(),
+            });
+        };
+        add(0, "LFT", linear_used, info.linear_fdb_cap());
+        if let Some(used) = multicast_used.filter(|_| info.multicast_fdb_cap() > 0) {
+            add(1, "MFT", used, info.multicast_fdb_cap());
+        }
+    }
+    for table in &mut tables {
+        table.sort_by_key(|fill| std::cmp::Reverse(fill.percent()));
+    }
+    tables
+}

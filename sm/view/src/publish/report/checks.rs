@@ -1,0 +1,334 @@
+//! The checks one after the other.
+
+use std::sync::Arc;
+
+use rsm_api::model::{CountersState, PortOrder};
+use rsm_api::{CountersQueries, v1};
+use rsm_mad::wire::attr::SmState;
+use rsm_model::findings::FindingKind;
+use rsm_model::text::count;
+use rsm_plan::Plan;
+use rsm_routing::quality::Spread;
+use rsm_state::Role;
+
+use super::super::analysis;
+use super::super::published::Published;
+use super::capacity::capacity;
+use super::host::HostFacts;
+use super::parts::cable_name;
+use super::redundancy::single_points;
+use super::topic::{Measured, Topic};
+
+/// Errors in an hour from which a link is doubtful: a healthy link has a few in a day.
+const ERRORS_PER_HOUR: f64 = 10.0;
+
+/// Ports that are looked at for their errors, the worst first.
+const ERROR_PORTS: usize = 1000;
+
+/// The input of the checks.
+pub(in crate::publish) struct Sources {
+    pub(in crate::publish) published: Arc<Published>,
+    /// How evenly the routes in force spread paths, or why that is not known.
+    pub(in crate::publish) spread: Result<(Arc<Plan>, Spread), String>,
+    pub(in crate::publish) counters: CountersState,
+    /// The ports with the most errors, the worst first, or why they are not known.
+    pub(in crate::publish) errors: Result<Vec<v1::PortCounters>, String>,
+    pub(in crate::publish) gpus: v1::GetGpuStatusResponse,
+    pub(in crate::publish) host: Arc<dyn HostFacts>,
+}
+
+/// The ports with the most errors in an hour, the worst first.
+///
+/// # Errors
+/// No counters are read.
+pub(super) fn errors(counters: &dyn CountersQueries) -> Result<Vec<v1::PortCounters>, String> {
+    let top = counters.top(PortOrder::Errors, ERROR_PORTS, None);
+    top.map(|top| top.ports).map_err(|error| error.to_string())
+}
+
+/// Every check, in the order of [`Topic::ALL`].
+pub(in crate::publish) fn make_checks(sources: &Sources) -> Vec<v1::Check> {
+    let topics = Topic::ALL.into_iter();
+    topics
+        .map(|topic| topic.with_findings(measure(topic, sources), &sources.published))
+        .collect()
+}
+
+fn measure(topic: Topic, sources: &Sources) -> Measured {
+    let published = &*sources.published;
+    match topic {
+        Topic::Store => return sources.host.store().measured(),
+        Topic::Clock => return sources.host.clock().measured(),
+        Topic::Certificates => return sources.host.certificates().measured(),
+        Topic::Managers => return managers(published),
+        Topic::Settings => {
+            return Measured::pass("the configuration in force is that of the file".to_owned());
+        }
+        Topic::Firmware => {
+            return Measured::not_known("rsm does not read the firmware of devices".to_owned());
+        }
+        _ if published.fabric().is_empty() => {
+            return Measured::not_known("the subnet has not been read yet".to_owned());
+        }
+        Topic::Security => {
+            return Measured::pass("no host acts for another one or beyond its share".to_owned());
+        }
+        Topic::Nodes => return nodes(published),
+        Topic::LinkRates => return link_rates(published),
+        Topic::LinkErrors => return link_errors(sources),
+        Topic::Cabling => return cabling(published),
+        Topic::GpuRails => return gpu_rails(sources),
+        _ => {}
+    }
+    let plan = match (&published.snapshot.role, published.plan()) {
+        (Role::Master, Some(plan)) => plan,
+        (Role::Standby { master }, _) => {
+            return Measured::not_known(format!(
+                "{} at LID {} is master: ask it",
+                master.name, master.lid
+            ));
+        }
+        _ => return Measured::not_known("there are no routes yet".to_owned()),
+    };
+    match topic {
+        Topic::Routes => routes(published),
+        Topic::Balance => balance(sources),
+        Topic::Multicast => multicast(plan),
+        Topic::Partitions => partitions(plan),
+        Topic::SinglePoints => single_points(published, plan),
+        _ => capacity(published, plan),
+    }
+}
+
+fn nodes(published: &Published) -> Measured {
+    let counts = &published.counts;
+    let all = published.fabric().nodes();
+    let silent = all.filter(|node| node.suspected || node.unmanageable);
+    let silent = silent.count();
+    let missing = &published.missing_counts;
+    let mut summary = format!(
+        "{} and {} answer",
+        count(counts.switches, "switch", "switches"),
+        count(counts.cas + counts.routers, "host", "hosts")
+    );
+    let gone = missing.switches + missing.hosts;
+    if gone > 0 {
+        summary += &format!(", {gone} missing");
+    }
+    if counts.unfinished > 0 {
+        summary += &format!(
+            ", {}",
+            count(
+                counts.unfinished,
+                "port is not Active",
+                "ports are not Active"
+            )
+        );
+    }
+    if silent > 0 {
+        summary += &format!(", {silent} owe answers");
+    }
+    // Findings name each part that is missing or does not answer.
+    match gone + counts.unfinished + silent as u64 {
+        0 => Measured::pass(summary),
+        _ => Measured::warn(summary),
+    }
+}
+
+fn link_rates(published: &Published) -> Measured {
+    let fabric = published.fabric();
+    let slow = fabric.links().filter_map(|(here, there)| {
+        let (low, high) = (fabric.key(here), fabric.key(there));
+        published.snapshot.slow_links.get(low, high)?;
+        Some(cable_name(fabric, low, high))
+    });
+    let slow: Vec<String> = slow.collect();
+    let links = published.counts.links;
+    let summary = match slow.len() {
+        0 => format!(
+            "{} at the full rate of both ends",
+            count(links, "link runs", "links run")
+        ),
+        slow => format!(
+            "{slow} of {} below full rate",
+            count(links, "link", "links")
+        ),
+    };
+    // The findings of slow links name each with its rates.
+    match slow.is_empty() {
+        true => Measured::pass(summary),
+        false => Measured::warn(summary),
+    }
+}
+
+fn link_errors(sources: &Sources) -> Measured {
+    let state = &sources.counters;
+    if !state.is_collecting {
+        let reason = "rsm reads no counters: `counters.enabled = true` turns them on";
+        return Measured::not_known(reason.to_owned());
+    }
+    let ports = match &sources.errors {
+        Ok(ports) => ports,
+        Err(reason) => return Measured::not_known(reason.clone()),
+    };
+    let bad = ports.iter();
+    let bad = bad.filter(|port| port.errors_per_hour >= ERRORS_PER_HOUR);
+    let bad: Vec<String> = bad
+        .map(|port| {
+            let number = port.port.as_ref().map_or(0, |key| key.number);
+            let (name, rate) = (&port.description, port.errors_per_hour);
+            format!("{name}:{number} counts {rate:.0} errors an hour")
+        })
+        .collect();
+    let summary = format!(
+        "{} read, {} at {ERRORS_PER_HOUR} errors an hour or more; rsm reads no bit error rates",
+        count(state.ports, "port", "ports"),
+        bad.len()
+    );
+    Measured::unless(bad, v1::Verdict::Warn, summary)
+}
+
+fn cabling(published: &Published) -> Measured {
+    let missing = &published.missing_counts;
+    let gone = missing.cables + missing.host_cables;
+    let summary = match (gone, missing.exchanged_cables) {
+        (0, 0) => format!(
+            "{} where they were before; there is no design to compare with",
+            count(published.counts.links, "cable is", "cables are")
+        ),
+        (gone, exchanged) => format!(
+            "{} missing, {exchanged} exchanged, compared with before",
+            count(gone, "cable", "cables")
+        ),
+    };
+    if gone + missing.exchanged_cables == 0 {
+        return Measured::pass(summary);
+    }
+    // Warnings name the cables between switches.
+    let shown = published.missing.iter().map(|missing| &missing.message);
+    let of_hosts = shown.filter(|one| one.kind() == v1::MissingKind::HostCable);
+    let worst = of_hosts.map(|one| {
+        let port = one.port.unwrap_or_default();
+        format!("{}:{port}, which led to {}", one.name, one.place)
+    });
+    Measured {
+        worst: worst.collect(),
+        ..Measured::warn(summary)
+    }
+}
+
+fn routes(published: &Published) -> Measured {
+    let Some(report) = published.snapshot.reachability() else {
+        return Measured::not_known("there is no proof of the routes in force".to_owned());
+    };
+    let mut worst = Vec::new();
+    let lost = report.unreachable_pairs + report.disconnected_pairs;
+    if lost > 0 {
+        worst.push(count(
+            lost,
+            "pair cannot be reached",
+            "pairs cannot be reached",
+        ));
+    }
+    if !report.loop_free {
+        worst.push("packets can loop".to_owned());
+    }
+    if !report.credit_loop_free {
+        worst.push("credit loops are possible: the subnet can lock up".to_owned());
+    }
+    let engine = published.plan().map_or("", |plan| plan.routing.engine);
+    let summary = format!(
+        "{} proved: {} of {engine}, at most {} hops",
+        count(report.reachable_pairs, "pair", "pairs"),
+        if worst.is_empty() {
+            "no loop, no credit loop, routes"
+        } else {
+            "routes"
+        },
+        report.max_hops
+    );
+    Measured::unless(worst, v1::Verdict::Fail, summary)
+}
+
+fn balance(sources: &Sources) -> Measured {
+    match &sources.spread {
+        Err(reason) => Measured::not_known(reason.clone()),
+        Ok((plan, spread)) => {
+            let is_even = spread.lost_pairs == 0 && spread.balance.beyond == 0;
+            let summary = analysis::verdict(plan, spread);
+            match is_even {
+                true => Measured::pass(summary),
+                false => Measured::warn(summary),
+            }
+        }
+    }
+}
+
+fn multicast(plan: &Plan) -> Measured {
+    let Some(multicast) = &plan.multicast else {
+        return Measured::not_known("the members of groups are not known yet".to_owned());
+    };
+    let trees = multicast.trees.by_mlid.len();
+    Measured::pass(format!(
+        "{} proved",
+        count(trees, "multicast tree", "multicast trees")
+    ))
+}
+
+fn partitions(plan: &Plan) -> Measured {
+    let partitions = plan.policy.partitions.list.len();
+    Measured::pass(format!(
+        "{} as configured",
+        count(partitions, "partition", "partitions")
+    ))
+}
+
+fn managers(published: &Published) -> Measured {
+    let snapshot = &published.snapshot;
+    let others = snapshot.others.iter();
+    let standbys = others
+        .filter(|other| other.state == SmState::Standby)
+        .count();
+    match &snapshot.role {
+        Role::Master if standbys == 0 => Measured::warn(
+            "this manager is master, and none stands by: if it ends, no fault is repaired until it \
+             is back"
+                .to_owned(),
+        ),
+        Role::Master => Measured::pass(format!(
+            "this manager is master, {}",
+            count(standbys, "one stands by", "others stand by")
+        )),
+        Role::Standby { master } => Measured::pass(format!(
+            "{} at LID {} is master, this manager stands by",
+            master.name, master.lid
+        )),
+        Role::Discovering => Measured::not_known("the first sweep is under way".to_owned()),
+        Role::NotActive => Measured {
+            verdict: v1::Verdict::Fail,
+            summary: published.reason.clone(),
+            worst: Vec::new(),
+        },
+    }
+}
+
+fn gpu_rails(sources: &Sources) -> Measured {
+    let status = &sources.gpus;
+    let known = status.own + status.machine_type;
+    let findings = sources.published.snapshot.findings.iter();
+    let faults = findings.filter(|one| matches!(one.kind, FindingKind::Gpu(_)));
+    match (known, status.without) {
+        (0, 0) => Measured::not_known(
+            "no GPU host is known: rsm-agent on the hosts sends their inventories".to_owned(),
+        ),
+        (0, without) => Measured::not_known(format!(
+            "{} cabled like GPU hosts, without an inventory: rsm-agent on them sends it",
+            count(without, "host is", "hosts are")
+        )),
+        (known, _) => Measured::pass(format!(
+            "{} known, {}",
+            count(known, "GPU host", "GPU hosts"),
+            count(faults.count(), "finding", "findings")
+        )),
+    }
+}

@@ -1,0 +1,96 @@
+//! The report: the subnet and its manager in named checks.
+//!
+//! A check takes its verdict from what it measures, and from the findings of its [`Topic`]: each
+//! kind of finding belongs to one, so that none is left out of the report. A check that cannot be
+//! made is not known, and says why.
+
+mod capacity;
+mod checks;
+mod host;
+mod parts;
+mod redundancy;
+mod topic;
+
+use std::sync::Arc;
+
+use rsm_api::{BoxFuture, CountersQueries, Gpus, Reports, v1};
+
+use self::checks::errors;
+pub(super) use self::checks::{Sources, make_checks};
+pub use self::host::{HostFact, HostFacts};
+use self::topic::Topic;
+use super::analysis::{RouteAnalyst, compute};
+use super::view::View;
+
+/// Makes the report.
+pub struct Reporter {
+    view: Arc<View>,
+    routing: Arc<RouteAnalyst>,
+    counters: Arc<dyn CountersQueries>,
+    gpus: Arc<dyn Gpus>,
+    host: Arc<dyn HostFacts>,
+}
+
+impl Reporter {
+    /// Reports on the subnet that `view` shows, and on the host of its manager.
+    pub fn new(
+        view: Arc<View>,
+        routing: Arc<RouteAnalyst>,
+        counters: Arc<dyn CountersQueries>,
+        gpus: Arc<dyn Gpus>,
+        host: Arc<dyn HostFacts>,
+    ) -> Reporter {
+        Reporter {
+            view,
+            routing,
+            counters,
+            gpus,
+            host,
+        }
+    }
+}
+
+impl Reports for Reporter {
+    fn report(&self) -> BoxFuture<'_, v1::Report> {
+        Box::pin(async move {
+            let spread = self.routing.spread().await;
+            let published = self.view.published();
+            let generation = published.generation;
+            let (counters, gpus) = (self.counters.clone(), self.gpus.clone());
+            let host = self.host.clone();
+            let made = compute(move || {
+                let sources = Sources {
+                    published,
+                    spread: spread.map_err(|error| error.to_string()),
+                    counters: counters.state(),
+                    errors: errors(counters.as_ref()),
+                    gpus: rsm_api::gpu_status(gpus.as_ref()),
+                    host,
+                };
+                make_checks(&sources)
+            });
+            let made = made.await;
+            let stopping = |error: rsm_api::RoutingError| {
+                let all = Topic::ALL.iter();
+                all.map(|topic| topic.not_known(error.to_string()))
+                    .collect()
+            };
+            let checks: Vec<v1::Check> = made.unwrap_or_else(stopping);
+            v1::Report {
+                verdict: worst(&checks).into(),
+                checks,
+                fabric: self.view.fabric.clone(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                at_unix_ms: self.view.unix_ms(),
+                generation,
+            }
+        })
+    }
+}
+
+/// The worst verdict of checks that were made.
+fn worst(checks: &[v1::Check]) -> v1::Verdict {
+    let made = checks.iter().map(v1::Check::verdict);
+    let made = made.filter(|&verdict| verdict != v1::Verdict::NotKnown);
+    made.max().unwrap_or(v1::Verdict::NotKnown)
+}

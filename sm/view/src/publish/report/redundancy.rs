@@ -1,0 +1,131 @@
+//! Single points of failure: switches and cables without which switches or hosts are cut off from
+//! each other.
+//!
+//! The graph is that of the routes: switches, and the cables that routes may use. The cable of a
+//! host, and the one leaf of a host, are not counted: they cut off none but that host.
+
+use std::collections::BTreeMap;
+
+use petgraph::algo::articulation_points::articulation_points;
+use petgraph::algo::bridges::bridges;
+use petgraph::graph::{NodeIndex, UnGraph};
+use petgraph::visit::EdgeRef as _;
+use rsm_ids::{Guid, PortKey};
+use rsm_model::text::count;
+use rsm_plan::Plan;
+use rsm_routing::topology::Cable;
+
+use super::super::published::Published;
+use super::parts::cable_name;
+use super::topic::Measured;
+
+/// The switch graph of the routes.
+type Graph = UnGraph<Guid, Cable, u32>;
+
+/// A part, and the number of hosts that its loss cuts off from most others.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Loss {
+    hosts: usize,
+    name: String,
+}
+
+pub(super) fn single_points(published: &Published, plan: &Plan) -> Measured {
+    let graph = plan.topology.to_petgraph();
+    let hosts = hosts_of_switches(plan);
+    let switches = graph.node_count();
+    let mut losses: Vec<Loss> = articulation_points(&graph)
+        .into_iter()
+        .map(|switch| Loss {
+            hosts: apart(&graph, &hosts, |one, _| one != switch),
+            name: published.fabric().name(graph[switch]),
+        })
+        .collect();
+    let points = losses.len();
+    let cables = lone_bridges(&graph);
+    losses.extend(cables.iter().map(|&(edge, cable)| Loss {
+        hosts: apart(&graph, &hosts, |_, over| over != Some(edge)),
+        name: cable_name(
+            published.fabric(),
+            PortKey::new(cable.a.0, cable.a.1),
+            PortKey::new(cable.b.0, cable.b.1),
+        ),
+    }));
+    losses.sort_by(|one, other| other.hosts.cmp(&one.hosts).then(one.name.cmp(&other.name)));
+    let worst = losses.iter().map(|loss| {
+        let hosts = count(loss.hosts, "host", "hosts");
+        format!("{}: without it {hosts} cannot reach the rest", loss.name)
+    });
+    let summary = match (switches, losses.len()) {
+        (0, _) => "no switch: nothing that could divide the fabric".to_owned(),
+        (1, _) => "1 switch joins all hosts: none reaches another without it".to_owned(),
+        (switches, 0) => format!(
+            "any of {switches} switches and {} between them may be lost: no other part is cut off",
+            count(graph.edge_count(), "cable", "cables")
+        ),
+        _ => format!(
+            "{} and {} whose loss cuts others off",
+            count(points, "switch", "switches"),
+            count(cables.len(), "cable", "cables")
+        ),
+    };
+    Measured::unless(worst.collect(), rsm_api::v1::Verdict::Warn, summary)
+}
+
+/// The number of hosts at each switch, by its index.
+fn hosts_of_switches(plan: &Plan) -> Vec<usize> {
+    let mut hosts = vec![0; plan.topology.switch_count()];
+    let all = plan.topology.destinations().iter();
+    for host in all.filter(|destination| destination.kind.is_host()) {
+        hosts[host.switch.index()] += 1;
+    }
+    hosts
+}
+
+/// The bridges that are the only cable between their switches, in the order of the graph. For
+/// petgraph, which takes the graph for a simple one, parallel cables are bridges as well.
+fn lone_bridges(graph: &Graph) -> Vec<(petgraph::graph::EdgeIndex, Cable)> {
+    let pair = |a: NodeIndex, b: NodeIndex| (a.min(b), a.max(b));
+    let mut between: BTreeMap<(NodeIndex, NodeIndex), usize> = BTreeMap::new();
+    for edge in graph.edge_references() {
+        *between
+            .entry(pair(edge.source(), edge.target()))
+            .or_default() += 1;
+    }
+    bridges(graph)
+        .filter(|edge| edge.source() != edge.target())
+        .filter(|edge| between[&pair(edge.source(), edge.target())] == 1)
+        .map(|edge| (edge.id(), *edge.weight()))
+        .collect()
+}
+
+/// The hosts outside of the part with the most hosts, where only switches and cables may be used
+/// that `keeps` holds for. Hosts of a switch that may not be used do not count: they have nowhere
+/// to go.
+fn apart(
+    graph: &Graph,
+    hosts: &[usize],
+    keeps: impl Fn(NodeIndex, Option<petgraph::graph::EdgeIndex>) -> bool,
+) -> usize {
+    let mut seen = vec![false; graph.node_count()];
+    let mut parts = Vec::new();
+    for start in graph.node_indices() {
+        if seen[start.index()] || !keeps(start, None) {
+            continue;
+        }
+        seen[start.index()] = true;
+        let mut stack = vec![start];
+        let mut part = 0;
+        while let Some(switch) = stack.pop() {
+            part += hosts[switch.index()];
+            for edge in graph.edges(switch) {
+                let next = edge.target();
+                if !seen[next.index()] && keeps(next, Some(edge.id())) {
+                    seen[next.index()] = true;
+                    stack.push(next);
+                }
+            }
+        }
+        parts.push(part);
+    }
+    parts.iter().sum::<usize>() - parts.iter().max().copied().unwrap_or(0)
+}

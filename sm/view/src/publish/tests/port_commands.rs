@@ -1,0 +1,155 @@
+//! Ports that operators disable, enable and reset.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_api::model::{PortAction, PortCommand};
+use rsm_api::{Control, ControlError, Subnet, v1};
+use rsm_core::Event;
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::{PortPhysicalState, PortState};
+use tokio::sync::mpsc;
+
+use super::world::*;
+use crate::publish::Controller;
+
+/// Time for a command.
+const WAIT: Duration = Duration::from_secs(5);
+
+fn command(action: PortAction, port: &str) -> PortCommand {
+    PortCommand {
+        port: named(port),
+        action,
+        accept_cut_off: false,
+        accept_own_cut_off: false,
+        by: "alice".to_owned(),
+        reason: "ticket 7".to_owned(),
+    }
+}
+
+/// Gives a command to the core and lets it work.
+async fn give(
+    world: &mut World,
+    command: PortCommand,
+) -> Result<v1::OperatePortResponse, ControlError> {
+    let (sender, mut events) = mpsc::channel::<Event>(8);
+    let controller = Arc::new(Controller::new(sender, world.view.clone()));
+    let asked = tokio::spawn({
+        let controller = controller.clone();
+        async move { controller.operate_port(command).await }
+    });
+    while !asked.is_finished() {
+        tokio::task::yield_now().await;
+        while let Ok(event) = events.try_recv() {
+            world.handle(event);
+        }
+        world.run(WAIT);
+        for (ticket, convergence) in std::mem::take(&mut world.done) {
+            controller.done(ticket, &convergence);
+        }
+        for (ticket, reason) in std::mem::take(&mut world.declined) {
+            controller.declined(ticket, reason);
+        }
+    }
+    asked.await.unwrap()
+}
+
+fn state(world: &World, node: Guid, port: u8) -> (PortState, PortPhysicalState) {
+    let info = world.sim.port_info(node, PortNum(port)).unwrap();
+    (info.port_state(), info.port_physical_state())
+}
+
+fn kinds(world: &World) -> Vec<&'static str> {
+    let findings = world.view.snapshot().findings.clone();
+    findings.iter().map(|one| one.kind.code()).collect()
+}
+
+#[tokio::test]
+async fn a_disabled_cable_between_switches_stays_down_until_it_is_enabled() {
+    let mut world = World::up();
+    // The end at the spine is nearer to the manager, whichever end is named.
+    let answer = give(&mut world, command(PortAction::Disable, "leaf-2:3"))
+        .await
+        .unwrap();
+    assert_eq!(answer.description, "spine-a");
+    assert_eq!(state(&world, SPINE_A, 2).1, PortPhysicalState::Disabled);
+    assert!(kinds(&world).contains(&"drained"), "{:?}", kinds(&world));
+    let drained = world.view.drained(None, 9).items.remove(0).message;
+    assert_eq!(
+        (drained.disabled, drained.note.as_str()),
+        (true, "ticket 7")
+    );
+
+    // A switch that restarts has forgotten it.
+    world.sim.reboot(SPINE_A).unwrap();
+    world.run(Duration::from_secs(120));
+    assert_eq!(state(&world, SPINE_A, 2).1, PortPhysicalState::Disabled);
+
+    give(&mut world, command(PortAction::Enable, "leaf-2:3"))
+        .await
+        .unwrap();
+    world.run(WAIT);
+    assert_eq!(state(&world, SPINE_A, 2).0, PortState::Active);
+    assert_eq!(kinds(&world), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_port_that_cuts_a_host_off_is_disabled_only_if_that_is_accepted() {
+    let mut world = World::up();
+    let refused = give(&mut world, command(PortAction::Disable, "host-2:1")).await;
+    let Err(ControlError::CutOff { ports, reason }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(ports, 1);
+    assert!(
+        reason.contains("1 node would be cut off: host-2"),
+        "{reason}"
+    );
+    assert_eq!(state(&world, LEAF_1, 2).0, PortState::Active);
+    let accepted = PortCommand {
+        accept_cut_off: true,
+        ..command(PortAction::Disable, "host-2:1")
+    };
+    give(&mut world, accepted).await.unwrap();
+    assert_eq!(state(&world, LEAF_1, 2).1, PortPhysicalState::Disabled);
+}
+
+#[tokio::test]
+async fn the_link_of_the_manager_needs_more_than_yes() {
+    let mut world = World::up();
+    for action in [PortAction::Disable, PortAction::Reset] {
+        let accepted = PortCommand {
+            accept_cut_off: true,
+            ..command(action, "leaf-1:1")
+        };
+        let refused = give(&mut world, accepted).await.unwrap_err().to_string();
+        assert!(refused.contains("--cut-off-this-manager"), "{refused}");
+    }
+    assert_eq!(state(&world, LEAF_1, 1).0, PortState::Active);
+}
+
+#[tokio::test]
+async fn a_reset_takes_a_link_down_once() {
+    let mut world = World::up();
+    let before = world.last_told();
+    give(&mut world, command(PortAction::Reset, "leaf-2:3"))
+        .await
+        .unwrap();
+    world.run(WAIT);
+    let told = world.told_after(before);
+    let kinds: Vec<&str> = told.iter().map(|one| kind_of(change_of(one))).collect();
+    let moved = ["link vanished", "link changed", "port changed"];
+    assert!(kinds.iter().any(|kind| moved.contains(kind)), "{kinds:?}");
+    assert_eq!(state(&world, LEAF_2, 3).0, PortState::Active);
+}
+
+#[tokio::test]
+async fn ports_that_are_not_disabled_are_not_enabled() {
+    let mut world = World::up();
+    let refused = give(&mut world, command(PortAction::Enable, "leaf-2:3")).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("is not disabled"), "{refused}");
+    let refused = give(&mut world, command(PortAction::Disable, "leaf-2")).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("name one of its ports"), "{refused}");
+}

@@ -1,0 +1,126 @@
+//! The report's checks over a core that looks after a simulated fabric.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_api::model::CountersState;
+use rsm_api::v1;
+use rsm_api::v1::Verdict;
+use rsm_ids::PortNum;
+
+use super::world::*;
+use crate::publish::report::{HostFact, HostFacts, Sources, make_checks};
+use crate::publish::{RouteAnalyst, View};
+
+/// A host that is as it should be.
+struct Host;
+
+impl HostFacts for Host {
+    fn store(&self) -> HostFact {
+        HostFact::Good("kept".to_owned())
+    }
+
+    fn clock(&self) -> HostFact {
+        HostFact::Doubtful("it drifts".to_owned())
+    }
+
+    fn certificates(&self) -> HostFact {
+        HostFact::NotKnown("there are none".to_owned())
+    }
+}
+
+async fn report(view: &Arc<View>) -> Vec<v1::Check> {
+    let spread = RouteAnalyst::new(view.clone()).spread().await;
+    make_checks(&Sources {
+        published: view.published(),
+        spread: spread.map_err(|error| error.to_string()),
+        counters: CountersState::default(),
+        errors: Ok(Vec::new()),
+        gpus: v1::GetGpuStatusResponse::default(),
+        host: Arc::new(Host),
+    })
+}
+
+fn find<'a>(checks: &'a [v1::Check], name: &str) -> &'a v1::Check {
+    let found = checks.iter().find(|check| check.name == name);
+    found.unwrap_or_else(|| panic!("no check {name}"))
+}
+
+#[tokio::test]
+async fn a_fabric_without_faults_passes_what_can_be_known() {
+    let world = World::up();
+    let checks = report(&world.view).await;
+    let of = |verdict| {
+        let checks = checks.iter().filter(|check| check.verdict() == verdict);
+        checks.map(|check| check.name.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(of(Verdict::Fail), [""; 0]);
+    // There is one manager, and its clock drifts.
+    assert_eq!(of(Verdict::Warn), ["managers", "clock"], "{checks:?}");
+    let unknown = of(Verdict::NotKnown);
+    for name in ["link-errors", "gpu-rails", "firmware", "certificates"] {
+        assert!(unknown.contains(&name), "{unknown:?}");
+        assert!(!find(&checks, name).summary.is_empty());
+    }
+    let nodes = find(&checks, "nodes");
+    assert_eq!(nodes.summary, "4 switches and 4 hosts answer");
+    let points = find(&checks, "single-points-of-failure");
+    assert_eq!(points.verdict(), Verdict::Pass, "{points:?}");
+    let capacity = find(&checks, "capacity");
+    assert!(
+        capacity.summary.starts_with("LIDs 8 of 49151 (0 %)"),
+        "{capacity:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_dead_spine_fails_the_check_of_nodes_and_makes_the_other_a_single_point_of_failure() {
+    let mut world = World::up();
+    world.sim.power_off(SPINE_A).unwrap();
+    world.run(Duration::from_secs(120));
+    let checks = report(&world.view).await;
+    let nodes = find(&checks, "nodes");
+    assert!(
+        nodes.verdict() >= Verdict::Warn && nodes.verdict() <= Verdict::Fail,
+        "{nodes:?}"
+    );
+    assert!(nodes.worst[0].contains("spine-a"), "{nodes:?}");
+    let points = find(&checks, "single-points-of-failure");
+    assert_eq!(points.verdict(), Verdict::Warn);
+    assert_eq!(
+        points.worst[0], "spine-b: without it 2 hosts cannot reach the rest",
+        "{points:?}"
+    );
+    assert_eq!(
+        points.summary,
+        "1 switch and 2 cables whose loss cuts others off"
+    );
+}
+
+#[tokio::test]
+async fn a_lost_cable_is_named_with_both_ends() {
+    let mut world = World::up();
+    world.sim.unlink(LEAF_2, PortNum(3)).unwrap();
+    world.run(Duration::from_secs(60));
+    let checks = report(&world.view).await;
+    let cabling = find(&checks, "cabling");
+    assert_eq!(cabling.verdict(), Verdict::Warn);
+    let named = |end: &str| cabling.worst.iter().any(|part| part.contains(end));
+    assert!(named("leaf-2") && named("spine-a"), "{cabling:?}");
+}
+
+#[tokio::test]
+async fn before_the_first_sweep_nothing_passes_about_the_fabric() {
+    let view = Arc::new(blank_view());
+    let checks = report(&view).await;
+    for name in [
+        "nodes",
+        "link-rates",
+        "cabling",
+        "routes",
+        "balance",
+        "capacity",
+    ] {
+        assert_eq!(find(&checks, name).verdict(), Verdict::NotKnown, "{name}");
+    }
+}
