@@ -386,5 +386,6 @@ fn measured_rail_all_to_all_is_that_of_a_count_over_the_tables_with_and_without_
         );
         means.push(mean);
     }
-    assert!(means[0] == 1.0 && means[1] > 1.5, "{means:?}");
+    // Without an order sockets decide, and two flows meet in about half of the shifts.
+    assert!(means[0] == 1.0 && means[1] > 1.25, "{means:?}");
 }
