@@ -57,7 +57,7 @@ pub fn host_and_device(description: &str) -> Option<(&str, &str)> {
 /// A host that was in the fabric, and of which no port is there now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbsentHost {
-    /// Its devices.
+    /// The devices of the host.
     pub devices: BTreeSet<String>,
     /// Where its first port was: a port of a switch, by name.
     pub place: String,

@@ -59,7 +59,7 @@ pub(crate) struct Peers {
     layout_of: Vec<Option<usize>>,
 }
 
-/// What tells the machine type of a host without PCI addresses: the names of its devices.
+/// The names of the devices of a host without PCI addresses, which tell its machine type.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct DeviceNames<'a> {
     machine: Option<&'a str>,

@@ -350,7 +350,7 @@ fn excess(
     }
 }
 
-/// What tells which of several ports near a GPU are its own, those first.
+/// The order of several ports near a GPU: the GPU's own ones first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct NearPort {
     missing: bool,

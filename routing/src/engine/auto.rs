@@ -39,10 +39,11 @@ const CANDIDATES: [EngineKind; 2] = [EngineKind::FabricTree, EngineKind::UpDn];
 /// other one is worth its larger repairs.
 const WORTH_LARGER_REPAIRS: f64 = 1.1;
 
-/// The same where a repair computes all routes anew, or where switches drop packets during it.
+/// The factor as in [`WORTH_LARGER_REPAIRS`], for an engine whose repair computes all routes anew or
+/// makes switches drop packets.
 const WORTH_WHOLE_REPAIRS: f64 = 1.25;
 
-/// The same where to compute all routes anew takes seconds.
+/// The factor as in [`WORTH_LARGER_REPAIRS`], for an engine that takes seconds for all routes.
 const WORTH_SECONDS: f64 = 4.0;
 
 /// The most pairs of a switch and a channel with which all engines are compared: their time grows
@@ -248,9 +249,9 @@ fn best(
 
 /// Engines with a price beside their load.
 struct Others {
-    /// Those that may be chosen.
+    /// Engines that may be chosen.
     candidates: Vec<Tried>,
-    /// Those that are named only.
+    /// Engines that the reason names and `auto` never chooses.
     offered: Vec<Offered>,
     /// How many paths to a switch `nue` may compute.
     paths: usize,
@@ -278,7 +279,7 @@ impl Others {
         }
     }
 
-    /// The same in seconds on a large fabric.
+    /// The engines that take seconds on a large fabric.
     fn of_large(topology: &Topology, options: &Options) -> Others {
         let paths = affordable_paths(topology);
         let nue = match paths {

@@ -26,6 +26,7 @@ macro_rules! fields {
         pub enum FieldIndex { $($index),* }
 
         /// Every field that the subnet manager owns; a [`FieldMask`] has a bit for each.
+        /// The store keeps masks, so that a new field goes to the end.
         pub static FIELDS: &[Field] = &[
             $(Field { name: $name, get: $get, set: $set, before_active: $before_active }),*
         ];
@@ -44,7 +45,6 @@ fields! {
     LidMask: "LMC", |info| u64::from(info.lmc().get()), |info, value| { info.set_lmc(Lmc::from_bits(value as u8)); }, false;
     NeighborMtu: "NeighborMTU", |info| u64::from(info.neighbor_mtu().code()), |info, value| { info.set_neighbor_mtu(Mtu::from_code(value as u8)); }, true;
     MasterSmSl: "MasterSMSL", |info| u64::from(info.master_sm_sl()), |info, value| { info.set_master_sm_sl(value as u8); }, false;
-    LinkDownDefault: "LinkDownDefaultState", |info| u64::from(info.link_down_default_state().code()), |info, value| { info.set_link_down_default_state(LinkDownDefault::from_code(value as u8)); }, false;
     VlStall: "VLStallCount", |info| u64::from(info.vl_stall_count()), |info, value| { info.set_vl_stall_count(value as u8); }, false;
     HoqLife: "HOQLife", |info| u64::from(info.hoq_life()), |info, value| { info.set_hoq_life(value as u8); }, false;
     VlHighLimit: "VLHighLimit", |info| u64::from(info.vl_high_limit()), |info, value| { info.set_vl_high_limit(value as u8); }, false;
@@ -57,6 +57,9 @@ fields! {
     SpeedExtEnabled: "LinkSpeedExtEnabled", |info| u64::from(info.link_speed_ext_enabled().0), |info, value| { info.set_link_speed_ext_enabled(LinkSpeedExt(value as u8)); }, false;
     EnforceInbound: "PartitionEnforcementInbound", |info| u64::from(info.partition_enforcement_inbound()), |info, value| { info.set_partition_enforcement_inbound(value != 0); }, false;
     EnforceOutbound: "PartitionEnforcementOutbound", |info| u64::from(info.partition_enforcement_outbound()), |info, value| { info.set_partition_enforcement_outbound(value != 0); }, false;
+    LinkDownDefault: "LinkDownDefaultState", |info| u64::from(info.link_down_default_state().code()), |info, value| { info.set_link_down_default_state(LinkDownDefault::from_code(value as u8)); }, false;
+    /// NeighborMTU of port 0 of a switch, which is always Active and has no link.
+    Port0Mtu: "NeighborMTU", |info| u64::from(info.neighbor_mtu().code()), |info, value| { info.set_neighbor_mtu(Mtu::from_code(value as u8)); }, false;
 }
 
 /// A set of [`FIELDS`], one bit for each.
@@ -134,8 +137,6 @@ pub struct LinkMismatch {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PortSettings {
     planned: FieldMask,
-    /// Port 0 of a switch is always Active and has no link: every field can change there.
-    without_link: bool,
     /// M_Key and GidPrefix; zero where the field is not planned.
     wide: [u64; WIDE],
     /// The other fields, none of which has more than 16 bits.
@@ -148,16 +149,6 @@ const WIDE: usize = FieldIndex::Prefix as usize + 1;
 const _: () = assert!(size_of::<PortSettings>() <= 64);
 
 impl PortSettings {
-    /// Marks the settings as those of port 0 of a switch.
-    pub fn port_without_link(&mut self) {
-        self.without_link = true;
-    }
-
-    /// Whether a port with this `info` takes a change of fields that must be set before data flows.
-    fn is_open(&self, info: &PortInfo) -> bool {
-        self.without_link || matches!(info.port_state(), PortState::Init | PortState::Down)
-    }
-
     /// Plans `value` for a field.
     pub fn put(&mut self, index: FieldIndex, value: u64) {
         self.planned.0 |= 1 << index as u32;
@@ -190,7 +181,7 @@ impl PortSettings {
     /// The planned fields whose value in `info` differs, without those in `ignored` and those that
     /// cannot change in the port's state.
     pub fn differing(&self, info: &PortInfo, ignored: FieldMask) -> FieldMask {
-        let open = self.is_open(info);
+        let open = matches!(info.port_state(), PortState::Init | PortState::Down);
         let mut mask = 0;
         for (bit, field, value) in self.planned() {
             let differs = (field.get)(info) != value;
@@ -206,7 +197,7 @@ impl PortSettings {
     /// mark (IBA 14.2.5.6).
     pub fn apply(&self, current: &PortInfo, left_out: FieldMask) -> PortInfo {
         let mut info = *current;
-        let open = self.is_open(current);
+        let open = matches!(info.port_state(), PortState::Init | PortState::Down);
         info.set_port_state(PortState::NoChange);
         info.set_port_physical_state(PortPhysicalState::NoChange);
         info.set_link_down_default_state(LinkDownDefault::NoChange);
@@ -259,7 +250,7 @@ impl PortSettings {
     /// NeighborMTU and OperationalVLs, if they differ and cannot be set because the link carries
     /// data.
     pub fn link_mismatch(&self, info: &PortInfo) -> Option<LinkMismatch> {
-        if self.is_open(info) || info.port_state() != PortState::Active {
+        if info.port_state() != PortState::Active {
             return None;
         }
         let planned = |index: FieldIndex, held: u8| {

@@ -42,7 +42,6 @@ pub fn desired(
     if let Some(switch) = &node.switch
         && !is_external
     {
-        settings.port_without_link();
         put_port0_mtu(&mut settings, switch, info);
     }
     if is_external {
@@ -89,7 +88,7 @@ fn put_end_port(
 /// sends no data.
 fn put_port0_mtu(settings: &mut PortSettings, switch: &SwitchInfo, info: &PortInfo) {
     if switch.enhanced_port0() && info.mtu_cap().bytes().is_some() {
-        settings.put(FieldIndex::NeighborMtu, u64::from(info.mtu_cap().code()));
+        settings.put(FieldIndex::Port0Mtu, u64::from(info.mtu_cap().code()));
     }
 }
 

@@ -8,7 +8,7 @@ use rsm_view::publish::{HostFact, HostFacts};
 
 use super::access::Access;
 
-/// What the report says about the host that rsm runs on.
+/// The facts of the report about the host that rsm runs on.
 pub(super) struct ThisHost {
     /// The folder of the store; `None` where nothing is kept.
     pub(super) state_dir: Option<PathBuf>,

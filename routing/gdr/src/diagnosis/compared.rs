@@ -13,7 +13,7 @@ use crate::hosts::HostOrigin;
 use crate::inventory::{PciAddress, Tier};
 use crate::peers::{Family, Peers, PortKey, is_virtual, majority, port_at};
 
-/// The same GPU of several hosts: its address, or its number where hosts have no addresses.
+/// A GPU as several hosts have it: its address, or its number where hosts have no addresses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum GpuSlot {
     Pci(PciAddress),
@@ -26,7 +26,7 @@ type Named<'a> = (Option<u32>, Option<&'a str>, usize);
 /// Hosts of one machine type with inventories of their own.
 struct PeerGroup<'a> {
     analysis: &'a Analysis,
-    /// By their places.
+    /// Devices by place.
     members: Vec<usize>,
     by_address: bool,
     /// The adapters of members that are at other NUMA nodes than usual.

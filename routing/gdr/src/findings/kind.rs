@@ -85,7 +85,7 @@ pub enum GpuFindingKind {
 
 use GpuFindingKind as Kind;
 
-/// What operators read about one kind.
+/// The text for operators about one kind.
 struct KindRow {
     kind: GpuFindingKind,
     name: &'static str,

@@ -28,7 +28,7 @@ pub(super) fn tables(topology: &Topology, columns: &[Vec<Column>]) -> Tables {
     tables_as_known(topology, topology, columns)
 }
 
-/// The same where ports of `known` that are missing take their turns, so that their absence changes
+/// Builds the tables in which ports of `known` that are missing take their turns, so that their absence changes
 /// no other entry.
 pub(super) fn tables_as_known(
     topology: &Topology,
@@ -45,7 +45,7 @@ pub(super) fn tables_as_known(
     tables
 }
 
-/// By switch of `topology`: its destinations in `known`.
+/// Switch of `topology` → its destinations in `known`.
 pub(super) fn ends<'a>(topology: &Topology, known: &'a Topology) -> Vec<&'a [Destination]> {
     let of_switch = |to: &Switch| {
         let there = known.switch_by_guid(to.guid);

@@ -186,7 +186,7 @@ pub(super) fn in_order(
     prepare::in_pool(options, || ordered(topology, earlier, most))
 }
 
-/// The same in the thread pool at hand.
+/// Computes the routes in the thread pool at hand.
 pub(super) fn ordered(topology: &Topology, earlier: Option<&Ranking>, most: usize) -> Routing {
     let order = depth_first::order(topology, earlier);
     by_switches(topology, &order, earlier, most).routing

@@ -426,7 +426,7 @@ struct Flows<'a> {
     by_cost: Vec<Vec<SwitchIdx>>,
     /// The ways of the current switch: neighbours and their port groups.
     choices: Vec<(u32, u32)>,
-    /// By switch: the rate of its ways to the current leaf; 0 where it has none.
+    /// Switch → rate of its paths to the current leaf; 0 if it has no path.
     first_rate: Vec<f64>,
     pairs: Pairs,
 }

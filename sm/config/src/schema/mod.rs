@@ -232,7 +232,7 @@ sections! {
         /// question about such a LID or GUID is answered in any case.
         virtual_port_records: bool = false, opensm "enable_virt_rec_ext" as Flag, at start;
 
-        /// What the SA does with a request in which a host joins or leaves a multicast group, or
+        /// Treatment of a request in which a host joins or leaves a multicast group, or
         /// registers services or alias GUIDs, for a port that is not its own, or shows the GID of
         /// another port. `off`: as IBA permits. `report`: the same, and finding sa-trust counts
         /// them. `enforce`: it refuses them, and counts them. Requests with the key of the SA may

@@ -28,7 +28,7 @@ pub(super) struct Mlids {
     capacity: u16,
     /// How many partitions share them.
     partitions: usize,
-    /// By partition: how many it has.
+    /// Partition → number of its multicast LIDs.
     held: BTreeMap<u16, usize>,
 }
 

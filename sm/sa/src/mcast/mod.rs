@@ -161,7 +161,7 @@ pub struct GroupRegistry {
     mlids: Mlids,
     /// Groups of each port, by port GUID, with the GUIDs of the port that are members.
     by_port: BTreeMap<Guid, BTreeMap<Gid, BTreeSet<Guid>>>,
-    /// By port GUID: how many groups its requests have made.
+    /// Port GUID → number of groups that requests of the port have created.
     created: BTreeMap<Guid, usize>,
     /// Memberships in all groups.
     members: usize,

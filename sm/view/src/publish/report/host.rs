@@ -5,11 +5,11 @@ use super::topic::Measured;
 /// A fact about the manager's host: whether it is as it should be, in a sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HostFact {
-    /// It is.
+    /// The part is as it should be.
     Good(String),
-    /// It works, but not as it should.
+    /// The part works, but not as it should.
     Doubtful(String),
-    /// It is not known, and why.
+    /// The state is not known, for this reason.
     NotKnown(String),
 }
 

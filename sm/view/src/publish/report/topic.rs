@@ -194,7 +194,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// What was looked at is as it should be.
+    /// The measured part is as it should be.
     pub(super) fn pass(summary: String) -> Measured {
         Measured {
             verdict: v1::Verdict::Pass,
@@ -203,7 +203,7 @@ impl Measured {
         }
     }
 
-    /// It works, but not as it should.
+    /// The measured part works, but not as it should.
     pub(super) fn warn(summary: String) -> Measured {
         Measured {
             verdict: v1::Verdict::Warn,
@@ -224,7 +224,7 @@ impl Measured {
         }
     }
 
-    /// It could not be measured, for `reason`.
+    /// The part could not be measured, for `reason`.
     pub(super) fn not_known(reason: String) -> Measured {
         Measured {
             verdict: v1::Verdict::NotKnown,
