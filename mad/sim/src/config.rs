@@ -75,8 +75,6 @@ pub struct SimConfig {
     pub vl_arb_cap: u8,
     /// MTUCap of all ports, in the code of the specification: 5, which means 4096 bytes.
     pub mtu_cap: u8,
-    /// RespTimeValue of all ports with an address: 16, as that of ConnectX-7 (0.27 s).
-    pub resp_time_value: u8,
     /// Whether switches accept one SLtoVLMappingTable for all ports at once
     /// (OptimizedSLtoVLMappingProgramming).
     pub optimized_sl_to_vl: bool,
@@ -182,7 +180,6 @@ impl Default for SimConfig {
             vl_cap: 4,
             vl_arb_cap: 8,
             mtu_cap: 5,
-            resp_time_value: 16,
             optimized_sl_to_vl: true,
             keep_lids: false,
             check_peer_state: false,

@@ -71,6 +71,7 @@ fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
         |port| core.inventory.port_name(port),
         |port| place(core, port),
         |port| core.disables_babbling(port),
+        now,
     ));
     findings.extend(core.links.findings(&context));
     findings.extend(core.trials.detours.findings(&core.fabric));

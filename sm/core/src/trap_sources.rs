@@ -5,7 +5,7 @@
 //! the sender writes. A trap that gets no TrapRepress is repeated by an honest agent (IBA 13.4.9),
 //! so that a dropped one is late and not lost.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rsm_ids::{Lid, PortKey};
@@ -20,8 +20,32 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Traps of a source that are handled at once: all links of a large switch, and some again.
 const BURST: u32 = 250;
 
+/// Traps of a port about others, without [`FORGED_PAUSE`] between two of them, that make a finding.
+/// An honest port whose LID has changed repeats a trap with its former LID until the trap is
+/// repressed.
+const FORGED_WORTH_A_FINDING: u32 = 10;
+
+/// Time without such a trap after which a port is counted anew.
+const FORGED_PAUSE: Duration = Duration::from_secs(60);
+
+/// Time without such a trap after which the finding ends.
+const FORGED_KEPT: Duration = Duration::from_secs(3600);
+
 /// Most sources that are counted: every unicast LID.
 const SOURCES: usize = 0xC000;
+
+/// Traps of a port that were not about itself.
+#[derive(Clone, Copy, Debug)]
+struct Forged {
+    count: u32,
+    last: Time,
+}
+
+impl Forged {
+    fn is_finding(self, now: Time) -> bool {
+        self.count >= FORGED_WORTH_A_FINDING && now.since(self.last) < FORGED_KEPT
+    }
+}
 
 /// The shares of the sources, and their traps about others.
 #[derive(Clone, Default, Debug)]
@@ -29,7 +53,7 @@ pub(super) struct TrapSources {
     /// When the share of a port is whole again.
     whole_at: BTreeMap<PortKey, Time>,
     /// The ports that sent traps that were not about themselves.
-    forged: BTreeSet<PortKey>,
+    forged: BTreeMap<PortKey, Forged>,
 }
 
 impl TrapSources {
@@ -46,15 +70,33 @@ impl TrapSources {
         admitted
     }
 
-    /// Notes a trap of `port` that is not about itself. Returns whether it is the first.
-    pub(super) fn note_forged(&mut self, port: PortKey) -> bool {
-        self.forged.len() < SOURCES && self.forged.insert(port)
+    /// Notes a trap of `port` that is not about itself. Returns whether that makes a finding.
+    pub(super) fn note_forged(&mut self, port: PortKey, now: Time) -> bool {
+        if self.forged.len() >= SOURCES && !self.forged.contains_key(&port) {
+            self.forged.retain(|_, forged| forged.is_finding(now));
+        }
+        if self.forged.len() >= SOURCES && !self.forged.contains_key(&port) {
+            return false;
+        }
+        let fresh = Forged {
+            count: 0,
+            last: now,
+        };
+        let forged = self.forged.entry(port).or_insert(fresh);
+        if now.since(forged.last) >= FORGED_PAUSE && !forged.is_finding(now) {
+            *forged = fresh;
+        }
+        forged.count = forged.count.saturating_add(1);
+        forged.last = now;
+        forged.count == FORGED_WORTH_A_FINDING
     }
 
     /// Findings about the ports that send traps about others; `place` has the name of a port and its
     /// cable.
-    pub(super) fn findings(&self, place: impl Fn(PortKey) -> String) -> Vec<Finding> {
-        let forged = self.forged.iter().map(|&port| {
+    pub(super) fn findings(&self, place: impl Fn(PortKey) -> String, now: Time) -> Vec<Finding> {
+        let forged = self.forged.iter();
+        let forged = forged.filter(|(_, forged)| forged.is_finding(now));
+        let forged = forged.map(|(&port, _)| {
             let text = format!(
                 "{} sends notices and traps in the name of other ports: rsm acts on none, and no subscriber gets them; see \
                  what runs on its host, or disable the port",
@@ -236,11 +278,25 @@ mod tests {
     }
 
     #[test]
-    fn port_that_forges_traps_is_named_once() {
+    fn port_whose_lid_has_changed_is_not_accused() {
         let mut sources = TrapSources::default();
-        assert!(sources.note_forged(port(1)));
-        assert!(!sources.note_forged(port(1)));
-        let found = sources.findings(|port| format!("host {}", port.node.0));
+        for minute in 0..100 {
+            let now = Time::ZERO + FORGED_PAUSE * minute;
+            assert!(!sources.note_forged(port(1), now));
+            assert!(!sources.note_forged(port(1), now));
+            assert!(sources.findings(|_| String::new(), now).is_empty());
+        }
+    }
+
+    #[test]
+    fn port_that_goes_on_forging_traps_is_named_once_until_it_has_been_quiet() {
+        let mut sources = TrapSources::default();
+        let named = (0..100).filter(|_| sources.note_forged(port(1), Time::ZERO));
+        assert_eq!(named.count(), 1);
+        let place = |port: PortKey| format!("host {}", port.node.0);
+        let ended = Time::ZERO + FORGED_KEPT;
+        assert!(sources.findings(place, ended).is_empty());
+        let found = sources.findings(place, Time::ZERO);
         let [finding] = &found[..] else {
             panic!("{found:?}");
         };

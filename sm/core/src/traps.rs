@@ -95,6 +95,7 @@ impl TrapHandler {
         name: impl Fn(PortKey) -> String,
         place: impl Fn(PortKey) -> String,
         is_disabled: impl Fn(PortKey) -> bool,
+        now: Time,
     ) -> Vec<Finding> {
         let violations = self.violations.iter();
         let violations =
@@ -144,7 +145,7 @@ impl TrapHandler {
         let all = all.map(|(kind, port, text)| {
             Finding::new(kind, Subject::Port(port), Severity::Warning, text)
         });
-        all.chain(self.sources.findings(place)).collect()
+        all.chain(self.sources.findings(place, now)).collect()
     }
 }
 
@@ -195,8 +196,9 @@ impl Core {
         if !is_credible(&notice, TrapSender { source, is_switch }, is_of_node) {
             if is_within_share {
                 self.repress(datagram, source);
+                self.read_sender(source, is_switch, now);
             }
-            if self.traps.sources.note_forged(sender) {
+            if self.traps.sources.note_forged(sender, now) {
                 self.publish(now);
             }
         } else if is_within_share {
@@ -204,6 +206,16 @@ impl Core {
         } else if let TrapDetails::LinkStateChange(change) = notice.details() {
             // The readings of a switch have pauses of their own.
             self.on_link_state_change(change.lid(), now);
+        }
+    }
+
+    /// Reads the sender of a trap that names another port: the LID of an honest sender has changed
+    /// since, and its trap must not be lost.
+    fn read_sender(&mut self, source: Lid, is_switch: bool, now: Time) {
+        if is_switch {
+            self.on_link_state_change(source, now);
+        } else if self.config.reads_on_trap {
+            self.look_at_holder(source);
         }
     }
 

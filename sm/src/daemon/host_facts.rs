@@ -11,10 +11,20 @@ use super::access::Access;
 /// The facts of the report about the host that rsm runs on.
 pub(super) struct ThisHost {
     /// The folder of the store; `None` where nothing is kept.
-    pub(super) state_dir: Option<PathBuf>,
+    state_dir: Option<PathBuf>,
     /// Whether the store is one that several managers share.
-    pub(super) shares_store: bool,
-    pub(super) access: Access,
+    shares_store: bool,
+    access: Access,
+}
+
+impl ThisHost {
+    pub(super) fn new(state_dir: Option<PathBuf>, shares_store: bool, access: Access) -> ThisHost {
+        ThisHost {
+            state_dir,
+            shares_store,
+            access,
+        }
+    }
 }
 
 impl HostFacts for ThisHost {

@@ -156,11 +156,8 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         (None, None)
     } else {
         let gpu_hosts = setup.gpu_hosts(&view, &keeper, kept.gpus)?;
-        let host = ThisHost {
-            state_dir: setup.state_dir().map(Path::to_owned),
-            shares_store,
-            access: access.clone(),
-        };
+        let state_dir = setup.state_dir().map(Path::to_owned);
+        let host = ThisHost::new(state_dir, shares_store, access.clone());
         let backend = attached.backend(&view, &controller, &gpu_hosts, history.as_ref(), host);
         let servers = setup.serve(&access, backend).await?;
         (Some(gpu_hosts), Some(servers))
@@ -192,10 +189,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         inbox: setup.inbox,
         findings: setup.findings,
         options: setup.options,
-        pauses: match shares_store {
-            true => PauseWatch::of_peers(),
-            false => PauseWatch::start(),
-        },
+        pauses: PauseWatch::start(shares_store),
         last: None,
         reopen_at: None,
         shares_store,

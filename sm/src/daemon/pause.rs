@@ -107,22 +107,18 @@ pub(super) struct PauseWatch {
 }
 
 impl PauseWatch {
-    /// Creates a watch of the calling thread.
-    pub(super) fn start() -> PauseWatch {
+    /// Creates a watch of the calling thread; `has_peers`: the manager shares its store with others.
+    pub(super) fn start(has_peers: bool) -> PauseWatch {
         PauseWatch {
-            longest: LONGEST_TURN,
+            longest: match has_peers {
+                true => LONGEST_OF_PEERS,
+                false => LONGEST_TURN,
+            },
             seen: read(ClockId::Boottime),
             worked: read(ClockId::ThreadCPUTime),
             waited: (waited(), read(ClockId::Boottime)),
             heartbeat: Heartbeat::start(),
         }
-    }
-
-    /// Creates a watch of the calling thread for a manager that shares its store with others.
-    pub(super) fn of_peers() -> PauseWatch {
-        let mut watch = PauseWatch::start();
-        watch.longest = LONGEST_OF_PEERS;
-        watch
     }
 
     /// Looks for a pause as [`PauseWatch::look`] does, and begins a turn of the loop.
@@ -218,7 +214,7 @@ mod tests {
         assert_eq!(pause(TURN, Duration::ZERO), None);
         assert_eq!(pause(ms(300), ms(1)), None);
         assert!(pause_in(LONGEST_OF_PEERS, ms(300), ms(1)).is_some());
-        let mut watch = PauseWatch::start();
+        let mut watch = PauseWatch::start(false);
         assert_eq!(watch.look(), None);
         // Simulates that the whole process was stopped.
         let stop = |watch: &mut PauseWatch| {
@@ -236,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_wait_for_other_threads_of_the_process_is_no_pause() {
-        let mut watch = PauseWatch::start();
+        let mut watch = PauseWatch::start(false);
         // On a loaded machine the heartbeat may have to wait, too.
         let other = std::thread::spawn(|| std::thread::sleep(Duration::from_millis(1500)));
         other.join().unwrap();

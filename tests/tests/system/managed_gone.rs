@@ -103,18 +103,9 @@ fn a_dead_core_switch_stays_in_the_graph_and_the_state_counts_it() {
 fn exchanged_cables_are_a_finding_until_the_operator_accepts_them() {
     let site = Site::start(FABRIC);
     site.rsmctl(&["sim", "swap", "leaf-01:5", "leaf-02:6"]);
-    let findings = [
-        "findings",
-        "--kind",
-        "cables-exchanged",
-        "--all",
-        "--wide",
-    ];
+    let findings = ["findings", "--kind", "cables-exchanged", "--all", "--wide"];
     let found = wait_for_text(&site, &findings, "leads to");
-    assert!(
-        found.contains("(was at spine-01 port 1)"),
-        "{found}"
-    );
+    assert!(found.contains("(was at spine-01 port 1)"), "{found}");
     let expected = site.printed(&["expect", "--wide"]);
     assert!(expected.contains("exchanged"), "{expected}");
     site.rsmctl(&["expect", "--accept", "leaf-01:5"]);

@@ -252,10 +252,31 @@ fn each_question_of_the_page_is_answered_by_its_command() {
         .line("rsmctl links", &["leaf-03:MQM8700/U1:5", "drained"]);
     site.master.printed("rsmctl undrain leaf-03:5");
 
+    for (question, checks) in [
+        ("How is my fabric, on one page?", ["nodes", "routes"]),
+        (
+            "How full are LIDs, multicast LIDs and tables?",
+            ["capacity", "LIDs"],
+        ),
+        (
+            "What is a single point of failure?",
+            ["single-points-of-failure", ""],
+        ),
+    ] {
+        let command = site.command(question);
+        let (code, report) = site.master.run(&command);
+        // A finding of the questions before may stand.
+        assert!([0, 4, 5].contains(&code), "{code}: {report}");
+        for check in checks {
+            assert!(report.contains(check), "{check}: {report}");
+        }
+    }
     let command = site.command("Which port flaps?");
+    let missing = site.command("Which cable is missing or in the wrong place?");
     for _ in 0..2 {
         site.unlink("leaf-02", 5);
         site.wait_links(5);
+        site.master.line(&missing, &["cable", "leaf-02"]);
         site.relink("leaf-02", 5);
         site.wait_links(6);
     }

@@ -69,13 +69,14 @@ fn refused_join_of_a_slow_host_is_foreseen_and_then_a_finding_an_event_and_a_lin
 
     assert_eq!(join(&managed, &mut host, 1), SaStatus::REQ_INVALID);
     let refused = |text: &str| {
+        // The place of the finding, and its text below it.
         let mut lines = text.lines();
-        lines.any(|line| {
-            line.contains("join-refused")
-                && line.contains("(partition `Default`, 0x7fff)")
-                && line.contains("200 Gb/s (code 17)")
-                && line.contains("1200 Gb/s (code 24)")
-        })
+        lines.any(|line| line.contains("join-refused"))
+            && lines.next().is_some_and(|line| {
+                line.contains("(partition `Default`, 0x7fff)")
+                    && line.contains("200 Gb/s (code 17)")
+                    && line.contains("1200 Gb/s (code 24)")
+            })
     };
     wait_for(&["findings"], &refused);
     wait_for(&["events"], &|text| text.contains("join-refused"));

@@ -115,10 +115,10 @@ fn router_port_gets_the_lifetime_of_a_port_towards_a_switch() {
 
 #[test]
 fn silent_device_is_asked_anew_only_after_its_response_time() {
-    // 4.096 µs × 2^value: 0.27 s, less than the longest timeout, and 4.3 s.
-    let [short, long] = [16, 20].map(|value| {
+    // 0.27 s, less than the longest timeout, and 4.3 s.
+    let [short, long] = ["connectx-7", "long-response-time"].map(|devices| {
         let mut settings = Settings::default();
-        settings.sim.resp_time_value = value;
+        settings.sim.devices = Devices::parse(devices).unwrap();
         let mut world = World::generated(TREE, settings);
         world.settle(LIMIT);
         let host = *world.nodes(NodeKind::Ca).last().unwrap();

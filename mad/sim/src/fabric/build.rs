@@ -26,6 +26,9 @@ pub(crate) const USUAL: (netlist::LinkWidth, LinkSpeed) = (netlist::LinkWidth::X
 /// manager forgets to set it.
 const FIRST_MTU: Mtu = Mtu::Bytes256;
 
+/// RespTimeValue of ports with an address, as that of ConnectX-7: 0.27 s.
+const RESP_TIME_VALUE: u8 = 16;
+
 impl Fabric {
     pub(crate) fn build(netlist: &Netlist, config: &SimConfig) -> Result<Fabric, SimError> {
         let mut fabric = Fabric::default();
@@ -339,7 +342,7 @@ fn fresh_info(node: &Node, number: u8, config: &SimConfig) -> PortInfo {
         .set_mtu_cap(Mtu::from_code(config.mtu_cap))
         .set_neighbor_mtu(FIRST_MTU)
         .set_resp_time_value(if port0 || !node.is_switch() {
-            config.resp_time_value
+            RESP_TIME_VALUE
         } else {
             0
         })

@@ -7,6 +7,9 @@ use rsm_mad::wire::attr::{
 
 use super::{Habit, Personality};
 
+/// RespTimeValue with [`Habit::LongResponseTime`]: 4.3 s.
+const LONG_RESPONSE_TIME: u8 = 20;
+
 /// The role that a port has for its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -36,6 +39,9 @@ impl Personality {
             .set_link_speed_ext_enabled2(LinkSpeedExt2::NONE);
         }
         let port0 = matches!(role, Role::Port0 { .. });
+        if role != Role::External && self.has(Habit::LongResponseTime) {
+            info.set_resp_time_value(LONG_RESPONSE_TIME);
+        }
         if !port0 && self.has(Habit::SleepsWhenDown) {
             info.set_link_down_default_state(LinkDownDefault::Sleep);
         }

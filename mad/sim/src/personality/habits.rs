@@ -120,6 +120,9 @@ habits! {
     Silent: "silent", All, 0,
         "answers nothing; directed routes through it are passed on.",
         "hung firmware behind a link that is up";
+    LongResponseTime: "long-response-time", All, 0,
+        "has RespTimeValue 20: an answer may take 4.3 s.",
+        "ibdiagnet database of an NDR fabric: up to 19 on Quantum-2";
     DirectedOnly: "directed-only", All, 0,
         "drops Gets and Sets that come by LID.",
         "planar fabrics, where LID-routed SMPs are not valid (rdma-core pull request 1398)";

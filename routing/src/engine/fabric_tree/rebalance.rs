@@ -99,12 +99,7 @@ pub fn rebalance(
         return Err(Unmoved::Level { percent, begins });
     }
     let known = &earlier.fabric.known;
-    let mut lfts: Vec<Lft> = earlier
-        .live
-        .switches
-        .iter()
-        .map(|here| here.map_or_else(Lft::default, |here| earlier.tables.lft(here).clone()))
-        .collect();
+    let mut lfts = lfts_in_force(earlier);
     let mut budget = Budget::of(blocks);
     let (leveller, least) = (&mut strain.leveller, strain.least);
     if leveller.step(least, &targets, &mut lfts, &mut budget) == 0 {
@@ -152,6 +147,13 @@ pub fn rebalance(
         },
         moved,
     })
+}
+
+/// The tables in force of the switches of the known fabric; empty ones of those that are missing.
+fn lfts_in_force(earlier: &State) -> Vec<Lft> {
+    let live = earlier.live.switches.iter();
+    live.map(|here| here.map_or_else(Lft::default, |here| earlier.tables.lft(here).clone()))
+        .collect()
 }
 
 /// The loads of links, and the load that the fullest link should have.
