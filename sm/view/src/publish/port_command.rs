@@ -133,7 +133,9 @@ pub(super) fn check(
     };
     if is_own && !command.accept_own_cut_off {
         let reason = format!(
-            "{} is on the way of this subnet manager: it would be cut off from the fabric, and could              not enable the port again. Move the manager first, or accept that with              --cut-off-this-manager (accept_own_cut_off)",
+            "{} is on the way of this subnet manager: it would be cut off from the fabric, and could \
+             not enable the port again. Move the manager first, or accept that with \
+             --cut-off-this-manager (accept_own_cut_off)",
             target.name
         );
         return Err(ControlError::Refused { reason });
@@ -142,7 +144,8 @@ pub(super) fn check(
         Some(cut_off) if !command.accept_cut_off && !is_own => Err(ControlError::CutOff {
             ports: cut_off.ports.len() as u64,
             reason: format!(
-                "refused, and everything stays as it was: {cut_off} without the cable at {}; to do it                  all the same, ask again with `accept_cut_off`, or `--yes` of rsmctl",
+                "refused, and everything stays as it was: {cut_off} without the cable at {}; to do it \
+                 all the same, ask again with `accept_cut_off`, or `--yes` of rsmctl",
                 target.name
             ),
         }),

@@ -89,7 +89,8 @@ async fn a_disabled_cable_between_switches_stays_down_until_it_is_enabled() {
         .await
         .unwrap();
     world.run(WAIT);
-    assert_eq!(state(&world, SPINE_A, 2).0, PortState::Active);
+    let up = (PortState::Active, PortPhysicalState::LinkUp);
+    assert_eq!(state(&world, SPINE_A, 2), up);
     assert_eq!(kinds(&world), [""; 0]);
 }
 
