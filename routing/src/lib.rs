@@ -4,7 +4,7 @@
 //! ties break by GUID and port number, and the number of threads does not affect it.
 //!
 //! - [`netlist`] states nodes and cables; [`ibnetdiscover`] reads and writes it, [`generate`] makes
-//! it from published topologies;
+//!   it from published topologies;
 //! - [`topology`] is the dense, immutable switch graph that everything else works on;
 //! - [`engine`] computes forwarding tables for it;
 //! - [`tables`] are the result of an engine, and [`lfts`] reads tables of other programs;

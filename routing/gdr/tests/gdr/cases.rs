@@ -85,8 +85,8 @@ fn shifted_names_are_one_question_and_blame_no_cable() {
     let Some(analysis) = of_type(case.0, case.1) else {
         return;
     };
-    let evidence = "7 ports are not at the leaves of their names and the fabric has no mlx5_10: \
-                    names have shifted, or 7 cables are in wrong places";
+    let evidence = "7 ports are not at the leaves of their names and the fabric has no mlx5_4, \
+                    mlx5_10: names have shifted, or 7 cables are in wrong places";
     let wanted = (Kind::RailOrderUnknown, vec!["h200-003"], evidence);
     assert_eq!(told(&analysis), [wanted]);
     assert_eq!(Kind::RailOrderUnknown.severity(), GpuSeverity::Warning);

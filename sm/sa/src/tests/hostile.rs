@@ -35,7 +35,7 @@ fn any_request() -> impl Strategy<Value = MadBytes> {
 
 fn is_answered(header: &SaHeader) -> bool {
     let mad = header.mad();
-    let unanswered = [Method::TRAP_REPRESS, Method::SEND];
+    let unanswered = [Method::TRAP, Method::TRAP_REPRESS, Method::SEND];
     mad.class().0 == 3
         && !mad.method().is_response()
         && !unanswered.contains(&mad.method())
