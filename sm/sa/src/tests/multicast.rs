@@ -74,7 +74,8 @@ fn joins_of_the_broadcast_group_reach_the_core() {
         change(&mut world, Method::SET, &record, NAMED).unwrap();
     }
     assert_eq!(world.sa.poll_groups(start), None);
-    let groups = world.sa.poll_groups(after_findings(&mut world)).unwrap();
+    let due = after_findings(&mut world);
+    let groups = world.sa.poll_groups(due).unwrap();
     assert_eq!(groups.by_mlid[&Lid(0xC000)].ports.len(), 3);
     assert!(world.sa.poll_save(due).is_none());
     let due = world.sa.next_deadline().unwrap();
