@@ -318,8 +318,11 @@ fn requests_of_kernels_for_their_own_ports_are_refused_in_no_mode_and_counted_in
 const DENIED: Option<Result<(), Status>> = Some(Err(SaStatus::REQ_DENIED));
 const DONE: Option<Result<(), Status>> = Some(Ok(()));
 
+/// A request in words, the request, and its answer in the mode `off` where that is known.
+type Row = (&'static str, Request, Option<Result<(), Status>>);
+
 /// Requests in the name of another port: the answer without rules, and the part of the finding.
-const OF_STRANGERS: [(&str, Request, Option<Result<(), Status>>); 7] = [
+const OF_STRANGERS: [Row; 7] = [
     (
         "1 joins",
         |world| of_broadcast(world, (OWN, None), Method::SET, gid(OTHER)),
