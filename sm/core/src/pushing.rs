@@ -90,8 +90,14 @@ impl Core {
             self.writing.begin(&changes);
             drop_verified(&mut self.inventory, &changes);
         }
+        if changes.blocks() == 0 {
+            // An order that is not due now must surprise no operator later. Others stay until their
+            // Sets are answered: urgent work may stop the push before they leave.
+            let due = &changes.links;
+            let orders = &mut self.inventory.link_orders;
+            orders.retain(|port, _| due.contains_key(port));
+        }
         if changes.is_empty() {
-            self.inventory.link_orders.clear();
             self.writing.settle();
             if self.pass != Pass::Multicast {
                 self.reports.forget_failed_sets();
@@ -115,10 +121,6 @@ impl Core {
             self.stage = Stage::Idle;
             self.meter.discard();
             return;
-        }
-        if changes.blocks() == 0 {
-            // The push takes all of them that are due.
-            self.inventory.link_orders.clear();
         }
         self.tell_push();
         self.serve(&changes, now);

@@ -78,6 +78,7 @@ impl Push {
                 if let Some(record) = inventory.port_mut(key) {
                     record.answered(key.port, PortInfo::from_data(data));
                 }
+                inventory.link_orders.remove(&key);
                 self.unread.insert(key);
             }
             Task::PKeys(key, block) => {
@@ -236,6 +237,7 @@ impl Push {
                 self.release_vports(inventory, key);
             }
             Task::Link(key, _) => {
+                inventory.link_orders.remove(&key);
                 self.unread.insert(key);
             }
             Task::PKeys(key, block) => self.p_keys_failed(inventory, key, block, cause),

@@ -56,7 +56,7 @@ pub struct Inventory {
     pub bounced: BTreeMap<PortKey, PortKey>,
     /// Ports of switches to disable: the port across the cable babbles, or an operator wants it.
     pub disabling: BTreeSet<PortKey>,
-    /// Orders of operators to bounce or enable ports, until a push takes them.
+    /// Orders of operators to bounce or enable ports, until their Sets are answered or fail.
     pub link_orders: BTreeMap<PortKey, LinkStep>,
     /// The highest multicast LID in use: up to there a sweep reads multicast tables of switches
     /// without a valid MulticastFDBTop.
