@@ -19,6 +19,7 @@
 //! Must never do I/O, wait, start a thread, or decide a route.
 
 mod adaptive;
+mod allowance;
 mod conclusion;
 mod congestion;
 mod convergence;

@@ -7,7 +7,6 @@ use rsm_hardware::sweep::{Ask, Query};
 use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::client::{Completion, Request, RequestFailure, Route, Routes};
 use rsm_mad::ids::DirectedPath;
-use rsm_model::InventoryNode;
 use rsm_state::Role;
 
 use super::Core;
@@ -140,10 +139,7 @@ impl Core {
         Request {
             m_keys: order.m_keys,
             rounds: LOSSY_ROUNDS,
-            response_time: self
-                .inventory
-                .node(order.target)
-                .map_or(Duration::ZERO, InventoryNode::response_time),
+            response_time: self.inventory.response_time(order.target),
             ..Request::set(
                 target,
                 routes,

@@ -13,12 +13,14 @@ use rsm_mad::Time;
 use rsm_mad::wire::attr::{Notice, TrapDetails};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// The time that each trap of a source takes from its share: five a second, as many as an agent
-/// repeats (IBA 13.4.9).
-const PAUSE: Duration = Duration::from_millis(200);
+use super::allowance::{Allowance, Rate};
 
-/// Traps of a source that are handled at once: all links of a large switch, and some again.
-const BURST: u32 = 250;
+/// The share of a source: at once the traps of all links of a large switch, and some again; then
+/// five a second, as many as an agent repeats (IBA 13.4.9).
+const SHARE: Rate = Rate {
+    burst: 250,
+    pause: Duration::from_millis(200),
+};
 
 /// Traps of a port about others, without [`FORGED_PAUSE`] between two of them, that make a finding.
 /// An honest port whose LID has changed repeats a trap with its former LID until the trap is
@@ -50,8 +52,8 @@ impl Forged {
 /// The shares of the sources, and their traps about others.
 #[derive(Clone, Default, Debug)]
 pub(super) struct TrapSources {
-    /// When the share of a port is whole again.
-    whole_at: BTreeMap<PortKey, Time>,
+    /// Port → use of its [`SHARE`].
+    shares: BTreeMap<PortKey, Allowance>,
     /// The ports that sent traps that were not about themselves.
     forged: BTreeMap<PortKey, Forged>,
 }
@@ -59,15 +61,14 @@ pub(super) struct TrapSources {
 impl TrapSources {
     /// Whether a trap of `port` is within its share.
     pub(super) fn admit(&mut self, port: PortKey, now: Time) -> bool {
-        if self.whole_at.len() >= SOURCES && !self.whole_at.contains_key(&port) {
-            self.whole_at.retain(|_, &mut whole_at| whole_at > now);
+        if self.shares.len() >= SOURCES && !self.shares.contains_key(&port) {
+            self.shares.retain(|_, share| !share.is_whole(now));
+            if self.shares.len() >= SOURCES {
+                return false;
+            }
         }
-        let whole_at = self.whole_at.get(&port).copied().unwrap_or(now).max(now);
-        let admitted = whole_at.since(now) < PAUSE * BURST && self.whole_at.len() <= SOURCES;
-        if admitted {
-            self.whole_at.insert(port, whole_at + PAUSE);
-        }
-        admitted
+        let share = self.shares.entry(port).or_insert(Allowance::whole(now));
+        share.take(SHARE, now)
     }
 
     /// Notes a trap of `port` that is not about itself. Returns whether that makes a finding.
@@ -269,7 +270,7 @@ mod tests {
     fn source_beyond_its_share_is_dropped_and_others_are_not() {
         let mut sources = TrapSources::default();
         let admitted = (0..10_000).filter(|_| sources.admit(port(1), Time::ZERO));
-        assert_eq!(admitted.count(), BURST as usize);
+        assert_eq!(admitted.count(), SHARE.burst as usize);
         assert!(sources.admit(port(2), Time::ZERO));
         // Five a second from then on.
         let later = Time::ZERO + Duration::from_secs(2);

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
@@ -177,6 +178,12 @@ impl Hardware {
     /// Records that an SMP by LID to this node was lost, and answered by a directed route.
     pub fn note_lost_by_lid(&mut self, guid: Guid) {
         self.lost_by_lid.insert(guid);
+    }
+
+    /// RespTimeValue of a node as a time; zero for a node that is not known.
+    pub fn response_time(&self, guid: Guid) -> Duration {
+        let node = self.nodes.get(&guid);
+        node.map_or(Duration::ZERO, InventoryNode::response_time)
     }
 
     /// Whether SMPs to this node may go by LID: none was lost since [`Hardware::retry_lids`].

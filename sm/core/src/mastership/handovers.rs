@@ -7,12 +7,14 @@ use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// The time between two handovers that are obeyed: longer than a large subnet is read.
-const PAUSE: Duration = Duration::from_secs(30);
+use crate::allowance::{Allowance, Rate};
 
-/// Handovers that are obeyed at once: as many managers as a site has may have been master while
-/// the subnet was in parts.
-const BURST: u32 = 4;
+/// Handovers that are obeyed: at once as many as a site has managers, which may all have been master
+/// while the subnet was in parts; then one in a time in which a large subnet is read.
+const RATE: Rate = Rate {
+    burst: 4,
+    pause: Duration::from_secs(30),
+};
 
 /// How long a refusal is a finding.
 const KEPT_FOR: Duration = Duration::from_secs(300);
@@ -20,8 +22,8 @@ const KEPT_FOR: Duration = Duration::from_secs(300);
 /// The rate of handovers, and those above it.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Handovers {
-    /// When [`BURST`] handovers may come at once again.
-    whole_at: Option<Time>,
+    /// The use of [`RATE`]; `None` before the first handover.
+    allowance: Option<Allowance>,
     /// The last refusal: the port that the order came from, where it is known, and the end of its
     /// finding.
     refused: Option<(Option<PortKey>, Time)>,
@@ -30,12 +32,8 @@ pub(crate) struct Handovers {
 impl Handovers {
     /// Whether a handover at `now` is obeyed.
     pub(super) fn admit(&mut self, now: Time) -> bool {
-        let whole_at = self.whole_at.unwrap_or(now).max(now);
-        let admitted = whole_at.since(now) < PAUSE * BURST;
-        if admitted {
-            self.whole_at = Some(whole_at + PAUSE);
-        }
-        admitted
+        let allowance = self.allowance.get_or_insert(Allowance::whole(now));
+        allowance.take(RATE, now)
     }
 
     /// Notes that an order from the port `from` was refused. Returns whether that is news.
@@ -79,8 +77,8 @@ mod tests {
     fn handovers_beyond_the_burst_are_refused_until_the_pause_is_over() {
         let mut handovers = Handovers::default();
         let admitted = (0..1000).filter(|_| handovers.admit(Time::ZERO)).count();
-        assert_eq!(admitted, BURST as usize);
-        let later = Time::ZERO + PAUSE;
+        assert_eq!(admitted, RATE.burst as usize);
+        let later = Time::ZERO + RATE.pause;
         assert!(handovers.admit(later));
         assert!(!handovers.admit(later));
     }

@@ -21,6 +21,7 @@
 
 pub mod adaptive;
 pub mod adaptive_trials;
+mod ask;
 mod attributes;
 mod capabilities;
 pub mod duplicates;
@@ -53,7 +54,7 @@ pub mod vports;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use rsm_ids::{Guid, Lid, PortKey, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
@@ -61,12 +62,13 @@ use rsm_mad::wire::attr::{
     LinearForwardingTable, MulticastForwardingTable, NodeDescription, NodeInfo, PKeyTable,
     PortInfo, PortInfoExtended, PortState, SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
 };
-use rsm_mad::wire::header::{AttrId, Status};
+use rsm_mad::wire::header::AttrId;
 use rsm_model::capabilities::DeviceType;
 use rsm_model::managed::BlockKey;
 use rsm_model::mft_image::MftBlock;
-use rsm_model::{InventoryNode, InventoryPort, MISSES_TOLERATED};
+use rsm_model::{InventoryPort, MISSES_TOLERATED};
 
+pub use self::ask::{AgentAnswer, Ask};
 use self::duplicates::Contests;
 use self::fault::Faults;
 use self::inventory::Inventory;
@@ -160,6 +162,14 @@ impl Query {
         }
     }
 
+    /// The node that answers: for NodeInfo the one that was last behind the port, if any.
+    fn target(self, inventory: &Inventory) -> Option<Guid> {
+        match self {
+            Query::Node(from) => Some(inventory.port(from?)?.peer?.node),
+            _ => self.node(),
+        }
+    }
+
     /// The port of the query; 0 for attributes of a node.
     fn port(self) -> PortNum {
         match self {
@@ -238,43 +248,6 @@ impl Query {
     }
 }
 
-/// A Get with its paths.
-#[derive(Clone, Copy, Debug)]
-pub struct Ask {
-    /// Query of the Get.
-    pub query: Query,
-    /// AttributeID.
-    pub attribute: AttrId,
-    /// AttributeModifier.
-    pub modifier: u32,
-    /// Identifies the agent, to bound its load.
-    pub target: u64,
-    /// The response time of the agent; zero where it is not known yet.
-    pub response_time: Duration,
-    /// M_Keys to try; the agent accepts one of them.
-    pub m_keys: MKeys,
-    /// LID to try first; `None` if no LID is known to get through.
-    pub lid: Option<Lid>,
-    /// Directed path.
-    pub path: DirectedPath,
-    /// Another directed path; `None` if none is known.
-    pub alternate: Option<DirectedPath>,
-}
-
-/// How a query ended.
-#[derive(Clone, Copy, Debug)]
-pub enum AgentAnswer<'a> {
-    /// The agent answered with the attribute.
-    Data(&'a [u8; 64]),
-    /// The agent answered with a status other than zero.
-    Refused(Status),
-    /// The agent answered a repetition with a status other than zero. An earlier attempt, whose
-    /// answer was lost, may have been executed, and may be the reason of the refusal.
-    RefusedRepetition(Status),
-    /// The agent did not answer, in spite of retries.
-    Silence,
-}
-
 /// A sweep under way.
 #[derive(Debug)]
 pub struct Sweep {
@@ -334,19 +307,6 @@ pub struct Sweep {
     answered: usize,
     /// Number of queries settled, by an answer or by silence.
     settled: usize,
-}
-
-/// The response time of the node that `query` asks.
-fn response_time(inventory: &Inventory, query: Query) -> Duration {
-    let node = match query {
-        Query::Node(from) => from
-            .and_then(|from| inventory.port(from))
-            .and_then(|port| port.peer)
-            .map(|peer| peer.node),
-        _ => query.node(),
-    };
-    let node = node.and_then(|guid| inventory.node(guid));
-    node.map_or(Duration::ZERO, InventoryNode::response_time)
 }
 
 impl Sweep {
@@ -762,7 +722,9 @@ impl Sweep {
                 _ => query.modifier(inventory),
             },
             target,
-            response_time: response_time(inventory, query),
+            response_time: query
+                .target(inventory)
+                .map_or(Duration::ZERO, |node| inventory.response_time(node)),
             m_keys,
             path,
             alternate,

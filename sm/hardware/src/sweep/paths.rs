@@ -82,8 +82,8 @@ fn lead(inventory: &mut Inventory, ways: Vec<(Guid, Option<Ways>)>) -> Vec<Guid>
 
 /// The paths of the nodes that may have changed, after writes into `rewired`.
 ///
-/// As long as a search reaches each switch first by the same port of the same neighbour, it passes
-/// the switches in the same order.
+/// Two searches pass the switches in the same order if they reach each switch first by the same
+/// port of the same neighbour.
 ///
 /// # Errors
 /// Why paths of other nodes may have changed, too, or a full search is cheaper.

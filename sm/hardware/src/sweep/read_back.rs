@@ -369,14 +369,17 @@ impl Sweep {
         // The difference from the plan must be written, whatever the scope of the sweep.
         self.changed |= !fields.is_empty();
         if self.read_back.samples.per_switch > 0 {
-            let lost_top = fields.contains(&LinearFdbTop) && now.linear_fdb_top() == Lid::NONE;
-            if lost_top && now.port_state_change() {
-                // A reset, in which the ports came up. A LID that it has was set after the reset, by
-                // the rest of a push.
-            } else if lost_top {
-                self.read_back.without_top.insert(guid);
-            } else if !fields.is_empty() {
-                self.on_overwritten(inventory, guid).fields.extend(&fields);
+            match fields.contains(&LinearFdbTop) && now.linear_fdb_top() == Lid::NONE {
+                // In a reset the ports came up as well. A LID that the switch has nevertheless was set
+                // after the reset, by the rest of a push.
+                true if now.port_state_change() => {}
+                true => {
+                    self.read_back.without_top.insert(guid);
+                }
+                false if !fields.is_empty() => {
+                    self.on_overwritten(inventory, guid).fields.extend(&fields);
+                }
+                false => {}
             }
         }
     }
