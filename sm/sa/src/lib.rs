@@ -26,6 +26,7 @@ pub mod mcast;
 mod membership;
 mod memory;
 mod minima;
+mod pace;
 mod partitions;
 mod path;
 mod path_qos;
@@ -319,8 +320,8 @@ impl Sa {
         left_out.into_iter().sum()
     }
 
-    /// As [`Sa::restore`], replacing all registrations, because another manager was master
-    /// meanwhile.
+    /// Replaces all registrations with saved ones, because another manager was master meanwhile.
+    /// Returns what [`Sa::restore`] returns.
     pub fn restore_anew(&mut self, remembered: SavedSaState, now: Time) -> usize {
         let statistics = Arc::clone(&self.statistics);
         let mut anew = Sa::new(self.config.clone()).counting_in(statistics);

@@ -14,13 +14,11 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::directory::Directory;
 use super::mcast::{JoinRefusal, described, is_broadcast};
+use super::pace::Pace;
 
 /// Time for which a refusal is kept after the last request: hosts repeat the join of a broadcast
 /// group at least every 16 s.
 const KEPT_FOR: Duration = Duration::from_secs(300);
-
-/// Minimum time between two lists of findings: each new finding is a line of the log and an event.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// Bound of the refusals of all ports, which take at most a megabyte. Others are omitted until one
 /// of them ends.
@@ -36,10 +34,8 @@ const FINDINGS: usize = 64;
 #[derive(Default, Debug)]
 pub(super) struct RefusedJoins {
     refusals: BTreeMap<(Guid, Gid), Refusal>,
-    /// Whether they differ from the last list of findings.
-    has_changed: bool,
-    /// Time at which [`RefusedJoins::poll`] last returned a list.
-    listed: Option<Time>,
+    /// When the findings are listed.
+    pace: Pace,
 }
 
 #[derive(Debug)]
@@ -58,12 +54,12 @@ impl RefusedJoins {
         let until = now + KEPT_FOR;
         match self.refusals.entry((port, mgid)) {
             Entry::Occupied(mut known) => {
-                self.has_changed |= known.get().why != why;
+                self.pace.note(known.get().why != why);
                 known.insert(Refusal { why, until });
             }
             Entry::Vacant(place) if !is_full => {
                 place.insert(Refusal { why, until });
-                self.has_changed = true;
+                self.pace.note(true);
             }
             Entry::Vacant(_) => {}
         }
@@ -71,7 +67,8 @@ impl RefusedJoins {
 
     /// Records that the port with this GUID has joined or left a group.
     pub(super) fn end(&mut self, port: Guid, mgid: Gid) {
-        self.has_changed |= self.refusals.remove(&(port, mgid)).is_some();
+        self.pace
+            .note(self.refusals.remove(&(port, mgid)).is_some());
     }
 
     /// Keeps only the refusals of ports in `directory`.
@@ -93,18 +90,13 @@ impl RefusedJoins {
         let before = self.refusals.len();
         self.refusals
             .retain(|&(port, _), refusal| keeps(port, refusal));
-        self.has_changed |= self.refusals.len() != before;
+        self.pace.note(self.refusals.len() != before);
     }
 
     /// Time of the next [`RefusedJoins::handle_deadline`] or [`RefusedJoins::poll`].
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        let list = self.has_changed.then(|| self.next_list());
         let ends = self.refusals.values().map(|refusal| refusal.until).min();
-        [list, ends].into_iter().flatten().min()
-    }
-
-    fn next_list(&self) -> Time {
-        self.listed.map_or(Time::ZERO, |listed| listed + PAUSE)
+        [self.pace.deadline(), ends].into_iter().flatten().min()
     }
 
     /// The findings; `None` if they cannot differ from those of the last call. Without a directory
@@ -114,10 +106,9 @@ impl RefusedJoins {
         directory: Option<&Directory>,
         now: Time,
     ) -> Option<Vec<Finding>> {
-        if !self.has_changed || now < self.next_list() {
+        if !self.pace.is_due(now) {
             return None;
         }
-        (self.has_changed, self.listed) = (false, Some(now));
         let mut findings: Vec<Finding> = directory
             .map(|directory| {
                 let refusals = self.refusals.iter().take(FINDINGS);

@@ -13,12 +13,10 @@ use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use crate::directory::Directory;
+use crate::pace::Pace;
 
 /// How long a port counts after its last offence: longer than hosts take to repeat a join.
 const KEPT_FOR: Duration = Duration::from_secs(300);
-
-/// Shortest time between two lists of findings: each new one is a line of the log and an event.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// Most ports kept: those of a large partition, some hundred kilobytes. The requests of further
 /// ports count together.
@@ -106,10 +104,8 @@ impl Offender {
 #[derive(Default, Debug)]
 pub(crate) struct Offences {
     ports: BTreeMap<Guid, Offender>,
-    /// The list differs from the last one.
-    has_changed: bool,
-    /// When [`Offences::poll`] last returned a list.
-    listed: Option<Time>,
+    /// When the findings are listed.
+    pace: Pace,
 }
 
 impl Offences {
@@ -127,31 +123,27 @@ impl Offences {
         let is_first = *count == 0;
         *count = count.saturating_add(requests);
         offender.until = now + KEPT_FOR;
-        self.has_changed |= is_first || offender.sum() >= offender.listed.saturating_mul(2);
+        self.pace
+            .note(is_first || offender.sum() >= offender.listed.saturating_mul(2));
     }
 
     /// Ends the offences whose time has come.
     pub(crate) fn handle_deadline(&mut self, now: Time) {
         let before = self.ports.len();
         self.ports.retain(|_, offender| offender.until > now);
-        self.has_changed |= self.ports.len() != before;
+        self.pace.note(self.ports.len() != before);
     }
 
     /// Ends all of them.
     pub(crate) fn clear(&mut self) {
-        self.has_changed |= !self.ports.is_empty();
+        self.pace.note(!self.ports.is_empty());
         self.ports.clear();
     }
 
     /// The next time for [`Offences::handle_deadline`] or [`Offences::poll`].
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let list = self.has_changed.then(|| self.next_list());
         let ends = self.ports.values().map(|offender| offender.until).min();
-        [list, ends].into_iter().flatten().min()
-    }
-
-    fn next_list(&self) -> Time {
-        self.listed.map_or(Time::ZERO, |listed| listed + PAUSE)
+        [self.pace.deadline(), ends].into_iter().flatten().min()
     }
 
     /// The findings, if they may differ from those of the last call; without a directory there are
@@ -162,10 +154,9 @@ impl Offences {
         mode: TrustMode,
         now: Time,
     ) -> Option<Vec<Finding>> {
-        if !self.has_changed || now < self.next_list() {
+        if !self.pace.is_due(now) {
             return None;
         }
-        (self.has_changed, self.listed) = (false, Some(now));
         for offender in self.ports.values_mut() {
             offender.listed = offender.sum();
         }
@@ -241,9 +232,7 @@ fn place(directory: &Directory, port: Guid) -> String {
         return format!("port {port}, which is gone");
     };
     let fabric = &directory.fabric;
-    let name = |at: rsm_model::fabric::PortRef| {
-        format!("{} port {}", fabric.node(at.node).name(), at.port)
-    };
+    let name = |at| fabric.port_name(fabric.key(at));
     let end = directory.end(ix);
     let vport = end.vport.map(|index| format!(" (virtual port {index})"));
     let own = format!("{}{}", name(end.at), vport.unwrap_or_default());

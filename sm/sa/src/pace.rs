@@ -1,0 +1,38 @@
+//! The pace of lists of findings: each new finding is a line of the log and an event.
+
+use std::time::Duration;
+
+use rsm_mad::Time;
+
+/// Minimum time between two lists.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// When a list of findings is due: once it differs from the last one.
+#[derive(Default, Debug)]
+pub(crate) struct Pace {
+    has_changed: bool,
+    /// Time of the last list.
+    listed: Option<Time>,
+}
+
+impl Pace {
+    /// Records whether a change makes the list differ.
+    pub(crate) fn note(&mut self, differs: bool) {
+        self.has_changed |= differs;
+    }
+
+    /// Time of the next list; `None` if it would not differ.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let next = self.listed.map_or(Time::ZERO, |listed| listed + PAUSE);
+        self.has_changed.then_some(next)
+    }
+
+    /// Whether a list is due at `now`, which counts as made then.
+    pub(crate) fn is_due(&mut self, now: Time) -> bool {
+        let is_due = self.deadline().is_some_and(|at| at <= now);
+        if is_due {
+            (self.has_changed, self.listed) = (false, Some(now));
+        }
+        is_due
+    }
+}
