@@ -437,7 +437,7 @@ impl Drop for Caller<'_> {
         drop(waiting);
         if waited {
             let ticket = self.ticket;
-            // If the channel has no room, the core does the work although nobody waits for it.
+            // If the channel has no room, the core does the work for a caller that has gone.
             let _ = (self.controller.commands)(Command::Withdraw { ticket });
         }
     }

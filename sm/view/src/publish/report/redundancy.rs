@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use petgraph::algo::articulation_points::articulation_points;
 use petgraph::algo::bridges::bridges;
-use petgraph::graph::{NodeIndex, UnGraph};
+use petgraph::graph::{EdgeIndex, NodeIndex, UnGraph};
+use petgraph::unionfind::UnionFind;
 use petgraph::visit::EdgeRef as _;
 use rsm_ids::{Guid, PortKey};
 use rsm_model::text::count;
@@ -36,14 +37,14 @@ pub(super) fn single_points(published: &Published, plan: &Plan) -> Measured {
     let mut losses: Vec<Loss> = articulation_points(&graph)
         .into_iter()
         .map(|switch| Loss {
-            hosts: apart(&graph, &hosts, |one, _| one != switch),
+            hosts: cut_off_hosts(&graph, &hosts, |one, _| one != switch),
             name: published.fabric().name(graph[switch]),
         })
         .collect();
     let points = losses.len();
     let cables = lone_bridges(&graph);
     losses.extend(cables.iter().map(|&(edge, cable)| Loss {
-        hosts: apart(&graph, &hosts, |_, over| over != Some(edge)),
+        hosts: cut_off_hosts(&graph, &hosts, |_, over| over != Some(edge)),
         name: cable_name(
             published.fabric(),
             PortKey::new(cable.a.0, cable.a.1),
@@ -83,7 +84,7 @@ fn hosts_of_switches(plan: &Plan) -> Vec<usize> {
 
 /// The bridges that are the only cable between their switches, in the order of the graph. For
 /// petgraph, which takes the graph for a simple one, parallel cables are bridges as well.
-fn lone_bridges(graph: &Graph) -> Vec<(petgraph::graph::EdgeIndex, Cable)> {
+fn lone_bridges(graph: &Graph) -> Vec<(EdgeIndex, Cable)> {
     let pair = |a: NodeIndex, b: NodeIndex| (a.min(b), a.max(b));
     let mut between: BTreeMap<(NodeIndex, NodeIndex), usize> = BTreeMap::new();
     for edge in graph.edge_references() {
@@ -101,31 +102,21 @@ fn lone_bridges(graph: &Graph) -> Vec<(petgraph::graph::EdgeIndex, Cable)> {
 /// The hosts outside of the part with the most hosts, where only switches and cables may be used
 /// that `keeps` holds for. Hosts of a switch that may not be used do not count: they have nowhere
 /// to go.
-fn apart(
+fn cut_off_hosts(
     graph: &Graph,
     hosts: &[usize],
-    keeps: impl Fn(NodeIndex, Option<petgraph::graph::EdgeIndex>) -> bool,
+    keeps: impl Fn(NodeIndex, Option<EdgeIndex>) -> bool,
 ) -> usize {
-    let mut seen = vec![false; graph.node_count()];
-    let mut parts = Vec::new();
-    for start in graph.node_indices() {
-        if seen[start.index()] || !keeps(start, None) {
-            continue;
+    let mut parts = UnionFind::new(graph.node_count());
+    for edge in graph.edge_references() {
+        let ends = [edge.source(), edge.target()];
+        if ends.iter().all(|&end| keeps(end, Some(edge.id()))) {
+            parts.union(ends[0].index(), ends[1].index());
         }
-        seen[start.index()] = true;
-        let mut stack = vec![start];
-        let mut part = 0;
-        while let Some(switch) = stack.pop() {
-            part += hosts[switch.index()];
-            for edge in graph.edges(switch) {
-                let next = edge.target();
-                if !seen[next.index()] && keeps(next, Some(edge.id())) {
-                    seen[next.index()] = true;
-                    stack.push(next);
-                }
-            }
-        }
-        parts.push(part);
     }
-    parts.iter().sum::<usize>() - parts.iter().max().copied().unwrap_or(0)
+    let mut sizes = vec![0; graph.node_count()];
+    for switch in graph.node_indices().filter(|&switch| keeps(switch, None)) {
+        sizes[parts.find_mut(switch.index())] += hosts[switch.index()];
+    }
+    sizes.iter().sum::<usize>() - sizes.iter().max().copied().unwrap_or(0)
 }

@@ -65,7 +65,6 @@ fn kinds(world: &World) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-#[ignore = "the fix of lost orders has not been run against it yet, see docs/limits.md"]
 async fn a_disabled_cable_between_switches_stays_down_until_it_is_enabled() {
     let mut world = World::up();
     // The end at the spine is nearer to the manager, whichever end is named.
