@@ -23,7 +23,7 @@ use crate::topology::Topology;
 /// LID without a group, by its port. LIDs without a port have no line.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of writing to `out`.
 pub fn write_text(
     topology: &Topology,
     tables: &Tables,

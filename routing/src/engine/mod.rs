@@ -121,7 +121,7 @@ pub const DEFAULT_VLS: u8 = 8;
 
 /// The order of the switches, the highest first, that up*/down* paths follow.
 ///
-/// It holds GUIDs, not numbers, so that it outlives the topology on which it was found.
+/// A ranking holds GUIDs, not numbers, so that it outlives the topology on which it was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranking {
     /// All switches, the highest first, each with its level: the distance from the top of the tree

@@ -27,7 +27,7 @@ impl Config {
         Ok(loaded)
     }
 
-    /// As [`load`](Config::load), from a text; `file` names it in findings.
+    /// Loads a configuration from a text as [`load`](Config::load) does; `file` names it in findings.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@
 //! | `next_seed` | what follows is another seed |
 //! | `portgroup_max_ports`, `port_order`, `max_changes` | of no use here |
 //!
-//! As with OpenSM, words after those that a line needs are ignored.
+//! Words after those that a line needs are ignored, as in OpenSM.
 
 use std::path::Path;
 

@@ -53,7 +53,8 @@ impl FolderStore {
         FolderStore::open_on(dir, fabric, Disk::new())
     }
 
-    /// As [`open`](FolderStore::open), on a disk whose operations a test can make fail.
+    /// Opens the store as [`open`](FolderStore::open) does, on a disk whose operations a test can make
+    /// fail.
     pub fn open_on(dir: &Path, fabric: StoreFabric, disk: Disk) -> Result<FolderStore, StoreError> {
         let mut lock = None;
         let back_end = match open_database((dir, fabric), &disk, &mut lock) {

@@ -140,8 +140,8 @@ impl Disk {
         Ok(prepared)
     }
 
-    /// As [`prepare`](Disk::prepare), with the bytes that `write` writes; returns the result of
-    /// `write`, too.
+    /// Prepares a file as [`prepare`](Disk::prepare) does, with the bytes that `write` writes. Returns
+    /// the result of `write` as well.
     pub(super) fn prepare_with<T>(
         &self,
         path: &Path,

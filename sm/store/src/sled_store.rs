@@ -74,14 +74,16 @@ impl SledStore {
         SledStore::open_on(dir, fabric, Disk::new())
     }
 
-    /// As [`open`](SledStore::open), on a disk whose operations a test can make fail.
+    /// Opens the store as [`open`](SledStore::open) does, on a disk whose operations a test can make
+    /// fail.
     pub fn open_on(dir: &Path, fabric: StoreFabric, disk: Disk) -> Result<SledStore, StoreError> {
         disk.create_dir(dir)?;
         let lock = Lock::take(&disk, dir)?;
         SledStore::open_locked(dir, fabric, disk, Arc::new(lock))
     }
 
-    /// As [`open_on`](SledStore::open_on), in a directory whose lock this process already holds.
+    /// Opens the store as [`open_on`](SledStore::open_on) does, in a directory whose lock this process
+    /// already holds.
     pub(super) fn open_locked(
         dir: &Path,
         fabric: StoreFabric,

@@ -298,7 +298,7 @@ mod tests {
         }
         assert_eq!(take_all(), ROOM);
         assert_eq!(outbox.0.lock().len(), before);
-        // Nobody but the flooding requester is reported, with at least half of what was refused.
+        // Only the flooding requester is reported, with at least half of what was refused.
         assert_eq!(reported.keys().copied().collect::<Vec<_>>(), [5]);
         assert!(2 * reported[&5] > refused as u64);
     }
