@@ -75,6 +75,7 @@ struct ForeignWrite {
     fields: BTreeSet<SwitchField>,
     blocks: BTreeSet<u16>,
     masks: BTreeSet<MftBlock>,
+    p_keys: BTreeSet<(PortNum, u16)>,
     ports: BTreeMap<PortNum, FieldMask>,
     /// Number of light sweeps that found a difference.
     sweeps: u32,
@@ -91,6 +92,7 @@ impl ForeignWrite {
             fields: BTreeSet::new(),
             blocks: BTreeSet::new(),
             masks: BTreeSet::new(),
+            p_keys: BTreeSet::new(),
             ports: BTreeMap::new(),
             sweeps: 0,
             in_a_row: 0,
@@ -103,6 +105,7 @@ impl ForeignWrite {
         self.fields.extend(found.fields);
         self.blocks.extend(found.blocks);
         self.masks.extend(found.masks);
+        self.p_keys.extend(found.p_keys);
         for (port, fields) in ports {
             self.ports.entry(port).or_default().0 |= fields.0;
         }
@@ -128,6 +131,8 @@ impl ForeignWrite {
         let blocks = self.blocks.iter().map(u16::to_string);
         let masks = self.masks.iter();
         let masks = masks.map(|at| format!("{} position {}", at.block, at.position));
+        let p_keys = self.p_keys.iter();
+        let p_keys = p_keys.map(|(port, block)| format!("{port} block {block}"));
         let fields: Vec<&str> = self.fields.iter().map(|field| field.name()).collect();
         let ports = self.ports.iter();
         let ports = ports.map(|(port, fields)| format!("{port} ({})", fields.names().join(", ")));
@@ -136,6 +141,7 @@ impl ForeignWrite {
             ("its multicast forwarding table, block ", shortened(masks)),
             ("", (!fields.is_empty()).then(|| fields.join(", "))),
             ("PortInfo of port ", shortened(ports)),
+            ("P_KeyTable of port ", shortened(p_keys)),
         ];
         let parts = parts
             .into_iter()
@@ -197,6 +203,7 @@ impl ForeignWrites {
     pub(super) fn note(
         &mut self,
         sweep: &mut Sweep,
+        inventory: &Inventory,
         comparison: Option<&Comparison>,
         now: Time,
     ) -> bool {
@@ -208,9 +215,13 @@ impl ForeignWrites {
             }
         }
         let mut is_news = false;
-        for (guid, found) in sweep.take_overwritten() {
+        for (guid, mut found) in sweep.take_overwritten() {
             let ports = overwritten_ports(guid, &found, comparison);
-            let has_tables = !found.blocks.is_empty() || !found.masks.is_empty();
+            found
+                .p_keys
+                .retain(|&(port, block)| keeps_p_keys(inventory, PortKey::new(guid, port), block));
+            let has_tables =
+                !found.blocks.is_empty() || !found.masks.is_empty() || !found.p_keys.is_empty();
             if ports.is_empty() && !has_tables && found.fields.is_empty() {
                 continue;
             }
@@ -267,6 +278,15 @@ impl ForeignWrites {
         });
         findings.chain(more).collect()
     }
+}
+
+/// Whether a block of a P_KeyTable is known and its port Active: a port that was reset is not
+/// Active, or its table was forgotten.
+fn keeps_p_keys(inventory: &Inventory, key: PortKey, block: u16) -> bool {
+    inventory.port(key).is_some_and(|port| {
+        let image = port.p_keys.as_deref();
+        port.is_active() && image.is_some_and(|image| image.is_known(block))
+    })
 }
 
 /// The fields of PortInfo that were as planned and no longer are, by port.

@@ -395,7 +395,10 @@ impl Core {
             self.writing
                 .comparison(&self.inventory, &self.fabric, plan, &[])
         });
-        let is_news = self.foreign_writes.note(sweep, comparison.as_ref(), now);
+        let inventory = &self.inventory;
+        let is_news = self
+            .foreign_writes
+            .note(sweep, inventory, comparison.as_ref(), now);
         if is_news {
             self.publish(now);
         }

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
-    Attribute, LinearForwardingTable, MulticastForwardingTable, PortInfo, PortPhysicalState,
-    PortState, SwitchInfo,
+    Attribute, LinearForwardingTable, MulticastForwardingTable, PKey, PKeyTable, PortInfo,
+    PortPhysicalState, PortState, SwitchInfo,
 };
 use rsm_model::findings::{Finding, FindingKind, Subject};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Devices;
-use rsm_tests::virtual_time::{Settings, World, expect};
+use rsm_tests::virtual_time::{Settings, World, expect, partitions};
 
 use crate::sim_multicast::{assert_delivered, hosts, join};
 
@@ -227,6 +227,34 @@ fn a_forged_setting_of_a_port_is_found_and_repaired_within_two_light_sweeps() {
     let finding = finding(&world);
     assert_eq!(finding.subject, Subject::Node(switch));
     assert!(finding.text.contains("HOQLife"), "{}", finding.text);
+}
+
+/// A host that enters another partition, and a switch that lets its packets pass.
+#[test]
+fn forged_p_keys_of_hosts_and_switches_are_found_and_repaired_within_six_light_sweeps() {
+    let policy = partitions::policy("Default=0x7fff : ALL=full;\nblue=0x8001 : ALL=full;\n");
+    let mut settings = Settings::default();
+    settings.core.policy = policy;
+    let mut world = World::brought_up(TREE, settings);
+    let (_, host) = hosts(&world).pop().expect("there are hosts");
+    let (switch, port) = world.sim.peer(host.0, host.1).unwrap().expect("a cable");
+    for (at, modifier) in [(host, 0), ((switch, port), u32::from(port.0) << 16)] {
+        let before = partitions::held(&world.sim, at);
+        let mut table = PKeyTable::default();
+        let mut keys = [PKey::INVALID; PKeyTable::ENTRIES];
+        keys[..2].copy_from_slice(&[PKey(0xFFFF), PKey(0x9999)]);
+        table.set_p_keys(keys);
+        world.forge(at.0, PKeyTable::ID, modifier, table.as_data());
+        assert_ne!(partitions::held(&world.sim, at), before);
+        light_sweeps(&mut world, 6);
+        assert_eq!(partitions::held(&world.sim, at), before);
+        let about = findings(&world).into_iter();
+        let finding = about.filter(|finding| finding.subject == Subject::Node(at.0));
+        let texts: Vec<String> = finding.map(|finding| finding.text).collect();
+        let named = format!("P_KeyTable of port {} block 0", at.1);
+        assert!(texts.iter().any(|text| text.contains(&named)), "{texts:?}");
+    }
+    expect::assert_up(&world);
 }
 
 /// Operators disable ports as well (`ibportstate`), so rsm does not enable them.

@@ -600,11 +600,34 @@ fn random_faults_beside_drains_converge_and_leave_no_drained_cable_in_use() {
 #[test]
 fn random_faults_on_devices_with_habits_converge() {
     let test = "--test system sim_seeds::random_faults_on_devices_with_habits_converge";
-    // Mass faults beside habits belong to the soak test: there one of a hundred seeds leaves a port
-    // in Init.
     seeds::run(test, seeds::number(SEEDS).unwrap_or(3000), |seed| {
-        run_on_devices(seed, MassFaults::None)
+        run_on_devices(seed, MassFaults::Some)
     });
+}
+
+/// Runs the seed of the soak test on mixed devices.
+fn run_on_mixed_devices(seed: u64) {
+    let family = Family {
+        devices: Devices::Mixed(seed),
+        mass_faults: MassFaults::Some,
+        ..SINGLE_FAULTS
+    };
+    run_with(seed, family);
+}
+
+/// Sets under way restored the LID and LinearFDBTop of a switch that had been reset: its P_KeyTables
+/// stayed as after power-on.
+#[test]
+fn p_keys_lost_in_a_reset_that_sets_have_hidden_are_written_again() {
+    for seed in [295, 2155, 4847] {
+        run_on_mixed_devices(seed);
+    }
+}
+
+/// A search outwards withdrew the queries about a host after its NodeInfo: it stayed without a LID.
+#[test]
+fn a_node_of_which_only_node_info_was_answered_is_read_by_the_next_light_sweep() {
+    run_on_mixed_devices(1898);
 }
 
 #[test]

@@ -66,7 +66,7 @@ use rsm_mad::wire::header::AttrId;
 use rsm_model::capabilities::DeviceType;
 use rsm_model::managed::BlockKey;
 use rsm_model::mft_image::MftBlock;
-use rsm_model::{InventoryPort, MISSES_TOLERATED};
+use rsm_model::{InventoryNode, InventoryPort, MISSES_TOLERATED};
 
 pub use self::ask::{AgentAnswer, Ask};
 use self::duplicates::Contests;
@@ -376,6 +376,7 @@ impl Sweep {
             self.ask(Query::Port(local));
         }
         self.ask_again(inventory);
+        self.ask_unread(inventory);
         for (port, ..) in inventory.faults.duplicates() {
             self.ask(Query::Node(Some(port)));
         }
@@ -394,6 +395,26 @@ impl Sweep {
         let owed: Vec<Query> = inventory.faults.owed().collect();
         for query in owed {
             self.ask(query);
+        }
+    }
+
+    /// Asks nodes of which only NodeInfo was answered: a query that an earlier sweep withdrew left
+    /// no fault that would repeat it.
+    fn ask_unread(&mut self, inventory: &Inventory) {
+        let unread = |&(guid, node): &(Guid, &InventoryNode)| {
+            let mut ports = (0..node.ports.len()).zip(&node.ports);
+            ports.all(|(number, port)| {
+                let key = PortKey::new(guid, PortNum(number as u8));
+                port.info.is_none() && !inventory.is_locked(key)
+            })
+        };
+        let unread: Vec<Guid> = inventory
+            .nodes()
+            .filter(unread)
+            .map(|(guid, _)| guid)
+            .collect();
+        for guid in unread {
+            self.ask_node(inventory, guid);
         }
     }
 

@@ -34,6 +34,9 @@ impl Sweep {
         let end_port = !is_switch || key.port == PortNum::ZERO;
         if end_port && (reset::forgot_lid(before, &info) || !is_switch && retrained) {
             self.forget_p_keys(inventory, key);
+        } else if !end_port && before.is_some_and(enforces) && !enforces(&info) {
+            // Sets since the reset may have restored the LID and LinearFDBTop.
+            self.forget_all_p_keys(inventory, key.node);
         }
         self.ask_p_keys(inventory, key);
     }
@@ -68,7 +71,7 @@ impl Sweep {
             return;
         };
         let image = Arc::make_mut(port.p_keys.get_or_insert_default());
-        self.changed |= !image.holds(block, &table.p_keys());
+        let is_held = image.holds(block, &table.p_keys());
         image.store(block, &table.p_keys());
         let fresh = port
             .info
@@ -82,6 +85,10 @@ impl Sweep {
                     self.ask(Query::PKeys(key, block));
                 }
             }
+        }
+        if !is_held {
+            self.changed = true;
+            self.on_other_block(inventory, Query::PKeys(key, block));
         }
     }
 

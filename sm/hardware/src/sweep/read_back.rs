@@ -2,9 +2,9 @@
 //!
 //! A switch without an M_Key accepts Sets from any host. A light sweep therefore asks each switch
 //! that answers SwitchInfo for some of its parts, in turn: blocks of its forwarding tables, and
-//! PortInfo of its ports that are up and of the hosts behind them. If a part differs without a
-//! report of a change, all parts of the switch are read in the same sweep. The answers are handled
-//! like all others: the difference from the plan is written after its proof.
+//! PortInfo and P_KeyTable of its ports that are up and of the hosts behind them. If a part differs
+//! without a report of a change, all parts of the switch are read in the same sweep. The answers are
+//! handled like all others: the difference from the plan is written after its proof.
 //!
 //! A sweep and a push never overlap, so that an answer shows what the switch held after its last
 //! acknowledged Set. Nothing waits for the queries asked here: silence counts for nothing, and the
@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
-use rsm_mad::wire::attr::{MulticastForwardingTable, PortInfo, SwitchInfo};
+use rsm_mad::wire::attr::{MulticastForwardingTable, PKeyTable, PortInfo, SwitchInfo};
 use rsm_model::lft_image::LFT_BLOCK;
 use rsm_model::mft_image::{self, Extent, MftBlock};
 use rsm_model::{InventoryNode, InventorySwitch};
@@ -76,6 +76,8 @@ pub struct Overwritten {
     pub blocks: BTreeSet<u16>,
     /// Blocks of the multicast forwarding table.
     pub masks: BTreeSet<MftBlock>,
+    /// Blocks of P_KeyTables, by port.
+    pub p_keys: BTreeSet<(PortNum, u16)>,
     /// Former PortInfo of the ports whose PortInfo differs while their link stayed up.
     pub ports: BTreeMap<PortNum, PortInfo>,
 }
@@ -119,6 +121,8 @@ struct Parts<'a> {
     mask_blocks: usize,
     positions: usize,
     ports: Vec<PortKey>,
+    /// Blocks of the P_KeyTables of these ports.
+    p_keys: Vec<(PortKey, u16)>,
 }
 
 impl<'a> Parts<'a> {
@@ -129,6 +133,7 @@ impl<'a> Parts<'a> {
         let last = multicast_top(inventory, switch)
             .and_then(MulticastForwardingTable::block_and_index_of)
             .filter(|_| top != Lid::NONE);
+        let ports = ports(inventory, guid, node);
         Some(Parts {
             guid,
             switch,
@@ -138,12 +143,13 @@ impl<'a> Parts<'a> {
             },
             mask_blocks: last.map_or(0, |(block, _)| usize::from(block) + 1),
             positions: usize::from(mft_image::positions(node.info.num_ports())),
-            ports: ports(inventory, guid, node),
+            p_keys: p_keys(inventory, &ports),
+            ports,
         })
     }
 
     fn len(&self) -> usize {
-        self.blocks + self.mask_blocks * self.positions + self.ports.len()
+        self.blocks + self.mask_blocks * self.positions + self.ports.len() + self.p_keys.len()
     }
 
     /// The query for a part; `None` if the part is not known, and is read anyway.
@@ -161,9 +167,30 @@ impl<'a> Parts<'a> {
             let is_known = self.switch.mft.is_known(at);
             return is_known.then_some(Query::Multicast(self.guid, at));
         }
-        let port = self.ports.get(index - self.mask_blocks * self.positions);
-        port.map(|&port| Query::Port(port))
+        let index = index - self.mask_blocks * self.positions;
+        if let Some(&port) = self.ports.get(index) {
+            return Some(Query::Port(port));
+        }
+        let block = self.p_keys.get(index - self.ports.len());
+        block.map(|&(port, block)| Query::PKeys(port, block))
     }
+}
+
+/// The blocks of the P_KeyTables of `ports` that are known and hold keys. A port that is not Active
+/// may be booting, and its table is read once it is up.
+fn p_keys(inventory: &Inventory, ports: &[PortKey]) -> Vec<(PortKey, u16)> {
+    let active = ports.iter().filter_map(|&key| {
+        let port = inventory.port(key).filter(|port| port.is_active())?;
+        Some((key, port.p_keys.as_deref()?))
+    });
+    let blocks = active.flat_map(|(key, image)| {
+        let blocks = image.keys().chunks(PKeyTable::ENTRIES).enumerate();
+        let used = blocks.filter(|(_, keys)| keys.iter().any(|key| key.is_valid()));
+        let used = used.map(|(block, _)| block as u16);
+        used.filter(|&block| image.is_known(block))
+            .map(move |block| (key, block))
+    });
+    blocks.collect()
 }
 
 /// The ports of a switch that are read back: port 0, those that are up, and the ports of hosts
@@ -306,8 +333,8 @@ impl Sweep {
         self.read_back.found(guid)
     }
 
-    /// Handles a block of a forwarding table, asked for by `query`, that differs from the known
-    /// one.
+    /// Handles a block of a forwarding table or P_KeyTable, asked for by `query`, that differs from
+    /// the known one.
     pub(super) fn on_other_block(&mut self, inventory: &Inventory, query: Query) {
         match query {
             _ if !self.is_sample(query) => {}
@@ -316,6 +343,12 @@ impl Sweep {
             }
             Query::Multicast(guid, at) => {
                 self.on_overwritten(inventory, guid).masks.insert(at);
+            }
+            Query::PKeys(key, block) => {
+                // PortInfo shows whether the port was reset.
+                self.again(Query::Port(key));
+                let found = self.on_overwritten(inventory, key.node);
+                found.p_keys.insert((key.port, block));
             }
             _ => {}
         }
