@@ -4,8 +4,9 @@
 //!
 //! A seed makes two machines, each with a folder on a disk whose operations fail, tear writes, end
 //! in the middle as by SIGKILL, or lose what was flushed, and lets either be the next master at a
-//! random moment. The parts are those of a manager but for etcd: the store's thread is this one,
-//! and journals and the shared store have their own.
+//! random moment. The shared store is away at random while a master runs, and is there again when
+//! the next one claims it. The parts are those of a manager but for etcd: the store's thread is this
+//! one, and journals and the shared store have their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rsm_core::{EpochEvent, EpochRequest, Event};
 use rsm_ids::Guid;
 use rsm_store::io::Disk;
@@ -40,9 +41,11 @@ use crate::daemon::sa::AckJournal as _;
 /// The managers' GUIDs, by machine.
 const GUIDS: [Guid; 2] = [Guid(0xa), Guid(0xb)];
 
-/// The shared store, which fails never: each transaction is there as a whole.
+/// The shared store: each transaction is there as a whole.
 #[derive(Default)]
 struct Contents {
+    /// Nothing is answered.
+    is_away: bool,
     epoch: Option<Epoch>,
     beat: i64,
     state: Persisted,
@@ -57,11 +60,16 @@ struct Access {
 }
 
 impl Access {
-    fn fenced(&self) -> Result<parking_lot::MutexGuard<'_, Contents>, StoreError> {
+    fn reached(&self) -> Result<MutexGuard<'_, Contents>, StoreError> {
         let contents = self.contents.lock();
-        if !self.is_alive.load(Ordering::SeqCst) {
-            return Err(unreachable());
+        match self.is_alive.load(Ordering::SeqCst) && !contents.is_away {
+            true => Ok(contents),
+            false => Err(unreachable()),
         }
+    }
+
+    fn fenced(&self) -> Result<MutexGuard<'_, Contents>, StoreError> {
+        let contents = self.reached()?;
         match contents.epoch {
             Some(epoch) if self.held == Some(epoch) => Ok(contents),
             Some(epoch) => Err(StoreError::Deposed(epoch)),
@@ -73,7 +81,7 @@ impl Access {
 fn unreachable() -> StoreError {
     StoreError::Unreachable {
         endpoints: String::new(),
-        reason: "the process has ended".to_owned(),
+        reason: "the process has ended, or the store is away".to_owned(),
     }
 }
 
@@ -98,7 +106,7 @@ impl SharedStore for Access {
     }
 
     fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
-        let contents = self.contents.lock();
+        let contents = self.reached()?;
         let seen = |epoch: Epoch| SeenEpoch {
             epoch,
             revision: i64::try_from(epoch.number).unwrap(),
@@ -116,14 +124,16 @@ impl SharedStore for Access {
         life: Life,
     ) -> Result<Option<Epoch>, StoreError> {
         assert_eq!(life, Life::Ignored);
-        let mut contents = self.contents.lock();
+        let mut contents = self.reached()?;
         if contents.epoch != seen.map(|seen| seen.epoch) {
             return Ok(None);
         }
         let number = contents.epoch.map_or(0, |epoch| epoch.number) + 1;
-        self.held = Some(Epoch { number, holder });
-        contents.epoch = self.held;
-        Ok(self.held)
+        let claimed = Some(Epoch { number, holder });
+        contents.epoch = claimed;
+        drop(contents);
+        self.held = claimed;
+        Ok(claimed)
     }
 
     fn beat(&mut self) -> Result<(), StoreError> {
@@ -387,7 +397,11 @@ impl World {
                     let part = self.random.below(2) as usize;
                     self.machines[self.master].faults[part].lock().per_mille = rate;
                 }
-                _ => self.keep_copy(),
+                18 => self.keep_copy(),
+                _ => {
+                    let mut contents = self.contents.lock();
+                    contents.is_away = !contents.is_away;
+                }
             }
             if self.is_over() {
                 return;
@@ -453,9 +467,12 @@ impl World {
         };
     }
 
-    /// Waits until the shared store has what was registered.
+    /// Waits until the shared store has what was registered, unless it is away.
     fn hand_over(&mut self, running: &mut Running) {
         self.commit(running);
+        if self.contents.lock().is_away {
+            return;
+        }
         let wanted = rows(&running.keeping.persisted);
         until(|| rows(&self.contents.lock().state) == wanted);
         self.shared = self.history.len();
@@ -501,8 +518,9 @@ impl World {
         remove(&left);
     }
 
-    /// The next master is the other machine in two of three cases.
+    /// Makes the other machine the next master in two of three cases, with the shared store there.
     fn change_master(&mut self) {
+        self.contents.lock().is_away = false;
         if self.random.below(3) != 0 {
             self.master = 1 - self.master;
             self.on_disk = 0;
