@@ -6,6 +6,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::AttrId;
 use rsm_routing::netlist::NodeKind;
+use rsm_sa::{NoPath, PathEnd, PathQuery, SaSnapshot};
 use rsm_sim::{DropReason, Probe, Sim, SimCounters};
 
 use super::{World, partitions};
@@ -205,6 +206,64 @@ pub fn assert_up_without(world: &World, without: &[Guid]) {
             world.now(),
             world.manager().findings()
         );
+    }
+}
+
+/// Asserts that the SA beside the first manager has paths from each host to the next one, with LIDs
+/// that the ports hold and a P_Key of both, and that these LIDs are saved.
+///
+/// # Panics
+///
+/// When this does not hold.
+pub fn assert_answers(world: &World) {
+    let (sim, manager) = (&world.sim, world.manager());
+    let snapshot = manager.snapshot().expect("it has published");
+    let answering = SaSnapshot::of(snapshot, None);
+    let directory = answering.directory().expect("it has a plan");
+    let reach = reach(world, &[]);
+    let is_host = |end: &&(Guid, PortNum)| end.1 != PortNum::ZERO;
+    let hosts: Vec<(Guid, PortNum)> = reach.end_ports.iter().filter(is_host).copied().collect();
+    let lid = |(node, port)| sim.port_info(node, port).expect("it is there").lid();
+    for (&from, &to) in hosts.iter().zip(hosts.iter().cycle().skip(1)) {
+        let end = |host| {
+            let port = directory.by_lid(lid(host));
+            let port = port.unwrap_or_else(|| panic!("the SA knows no LID {}", lid(host)));
+            PathEnd { port, lid: None }
+        };
+        let (source, target) = (end(from), end(to));
+        let saved = manager
+            .remembered()
+            .claims
+            .get(&directory.end(source.port).guid);
+        assert_eq!(
+            saved.map(|claim| claim.base),
+            Some(lid(from)),
+            "saved for {from:?}"
+        );
+        let query = PathQuery {
+            from: source,
+            to: target,
+            p_key: None,
+            sl: None,
+            service_id: None,
+            qos_class: None,
+            most: 1,
+        };
+        let paths = match directory.paths(&query) {
+            Ok(paths) => paths,
+            Err(NoPath::NoPartition) => continue,
+            Err(error) => panic!("from {from:?} to {to:?}: {error:?}"),
+        };
+        let record = &paths.first().expect("a path or an error").record;
+        assert_eq!((record.slid(), record.dlid()), (lid(from), lid(to)));
+        for host in [from, to] {
+            let held = partitions::held(sim, host);
+            let key = record.p_key().base();
+            assert!(
+                held.iter().any(|held| held.base() == key),
+                "{host:?} lacks {key:?}"
+            );
+        }
     }
 }
 

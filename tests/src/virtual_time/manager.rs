@@ -22,6 +22,8 @@ use rsm_sim::{AttachId, Sim};
 use rsm_state::{ChangeEffect, Convergence, Role, Snapshot};
 
 use super::ledger::Ledger;
+use super::record::Record;
+use super::watch::Watch;
 use super::world::Settings;
 
 /// The state that a subnet manager has after a restart.
@@ -436,7 +438,7 @@ impl Manager {
         &mut self,
         sim: &mut Sim,
         settings: &Settings,
-        mut ledger: Option<&mut Ledger>,
+        (ledger, watch): (&mut Option<Ledger>, &mut Option<Watch>),
         now: Time,
     ) -> usize {
         let mut count = 0;
@@ -445,11 +447,14 @@ impl Manager {
         }
         while let Some(effect) = self.core.as_mut().and_then(|core| core.poll_effect(now)) {
             count += 1;
+            if let Some(watch) = watch {
+                self.enter(&mut watch.record, &effect, now);
+            }
             match effect {
                 Effect::Send { datagram, timeout } => {
                     self.sets += u64::from(is_smp(&datagram, Method::SET));
                     self.gets += u64::from(is_smp(&datagram, Method::GET));
-                    if let Some(ledger) = &mut ledger {
+                    if let Some(ledger) = ledger {
                         ledger.enter(sim, self.attach, &datagram);
                     }
                     if settings.kernel_timeouts {
@@ -500,6 +505,17 @@ impl Manager {
             }
         }
         count
+    }
+
+    /// Enters an effect into the record.
+    fn enter(&self, record: &mut Record, effect: &Effect, now: Time) {
+        match effect {
+            Effect::Send { datagram, .. } => {
+                record.on_send(now, self.core().role(), datagram);
+            }
+            Effect::Remember(saved) => record.on_save(now, saved),
+            _ => {}
+        }
     }
 }
 

@@ -9,7 +9,8 @@
 //! * [`hosts`] simulates hosts that query the SA, through faults.
 //! * [`deliveries`] follows packets after every Set: whether any is lost between one set of tables
 //!   and the next.
-//! * [`watch`] checks every state that was ever on the wire: credit loops, moved LIDs.
+//! * [`watch`] checks every state that was ever on the wire: credit loops, moved LIDs; and with
+//!   `record` what managers send and save.
 //! * [`Walker`] follows packets between hosts by the switches' tables alone, and shows for how long
 //!   pairs are lost.
 //! * [`seeds`] runs a scenario for many seeds and prints the command to repeat a failing one.
@@ -22,6 +23,7 @@ pub mod hosts;
 mod ledger;
 mod manager;
 pub mod partitions;
+mod record;
 pub mod seeds;
 mod shared;
 mod walker;

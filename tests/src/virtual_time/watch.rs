@@ -13,6 +13,8 @@ use rsm_mad::wire::attr::{
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{SetJournalEntry, Sim};
 
+use super::record::Record;
+
 /// The number of violations that are kept; further ones add no information.
 const KEPT: usize = 4;
 
@@ -103,6 +105,7 @@ pub struct Watch {
     states: u64,
     credit_loops: Vec<String>,
     moved: Vec<Moved>,
+    pub(super) record: Record,
     /// The changed blocks since they are kept.
     writes: Option<Vec<BlockWrite>>,
 }
@@ -119,6 +122,7 @@ impl Watch {
             states: 0,
             credit_loops: Vec::new(),
             moved: Vec::new(),
+            record: Record::default(),
             writes: None,
         };
         watch.read_all(sim);
@@ -158,7 +162,8 @@ impl Watch {
     ///
     /// # Panics
     ///
-    /// When a credit loop was on the wire, or a LID in use was moved.
+    /// When a credit loop was on the wire, a LID in use was moved, or a manager that is not master
+    /// wrote or saved one LID for two ports.
     pub fn assert_harmless(&self) {
         assert!(
             self.credit_loops.is_empty(),
@@ -166,6 +171,8 @@ impl Watch {
             self.credit_loops
         );
         assert!(self.moved.is_empty(), "LIDs moved: {:#?}", self.moved);
+        let violations = self.record.violations();
+        assert!(violations.is_empty(), "against the model: {violations:#?}");
     }
 
     /// Adopts a change of the hardware: cables, power, reboots.
@@ -240,7 +247,7 @@ impl Watch {
                     } else {
                         entry.port
                     };
-                    self.has_lid(entry.time, (entry.node, port), info.lid(), info.lmc());
+                    self.has_lid(entry.time, (entry.node, port), (info.lid(), info.lmc()));
                 }
                 if switch.is_some() && info.port_state() == PortState::Active {
                     let before = self.links.clone();
@@ -254,7 +261,7 @@ impl Watch {
         }
     }
 
-    fn has_lid(&mut self, at: Time, port: (Guid, PortNum), to: Lid, lmc: Lmc) {
+    fn has_lid(&mut self, at: Time, port: (Guid, PortNum), (to, lmc): (Lid, Lmc)) {
         let before = self.lids.insert(port, (to, lmc));
         let Some((from, from_lmc)) = before.filter(|&(from, _)| from.is_unicast() && from != to)
         else {

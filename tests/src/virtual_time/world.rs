@@ -653,18 +653,11 @@ impl World {
         }
         let mut idle = 0;
         loop {
-            let effects: usize = self
-                .managers
-                .iter_mut()
-                .map(|manager| {
-                    manager.take_effects(
-                        &mut self.sim,
-                        &self.settings,
-                        self.ledger.as_mut(),
-                        self.now,
-                    )
-                })
-                .sum();
+            let mut effects = 0;
+            for manager in &mut self.managers {
+                let observers = (&mut self.ledger, &mut self.watch);
+                effects += manager.take_effects(&mut self.sim, &self.settings, observers, self.now);
+            }
             if effects > 0 {
                 idle = 0;
             }

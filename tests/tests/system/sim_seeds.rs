@@ -548,6 +548,7 @@ fn run_with(seed: u64, family: Family) {
     }
 
     expect::assert_up(&world);
+    expect::assert_answers(&world);
     world.watched().assert_harmless();
     let mut findings = world.manager().findings();
     // A LID conflict stays a finding until the next plan, even after its end. Device habits stay
