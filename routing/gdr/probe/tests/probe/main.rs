@@ -2,6 +2,7 @@
 //! drivers'.
 
 mod fake;
+mod manifests;
 mod nvml;
 mod sources;
 mod sys;
