@@ -3,12 +3,13 @@
 //!
 //! The reader takes everything below `…/<adapter>/ports/<port>/`, the attributes of adapters
 //! themselves (`node_guid`, `sys_image_guid`, `fw_ver`, and the links `device` and, of its Data
-//! Direct function, `data_direct`), and of PCI devices below `…/pci/devices/<address>` (a link) `class`,
-//! `vendor`, `numa_node`, `current_link_width`, `current_link_speed`, `max_link_width`,
+//! Direct function, `data_direct`), and of PCI devices below `…/pci/devices/<address>` (a link)
+//! `class`, `vendor`, `numa_node`, `current_link_width`, `current_link_speed`, `max_link_width`,
 //! `max_link_speed`, `iommu_group/type`, and `physfn`, the link that virtual functions have. Two
 //! more are no files of the kernel's: `rsmctl gpu probe` reads `relaxed_ordering` of adapters and
-//! `acs_redirect` of bridges from `config`. It skips other lines. A port's tier comes from the targets of the links, which show every bridge; with Data Direct, from
-//! that function's. The bridge above a function is the other end of its PCIe link.
+//! `acs_redirect` of bridges from `config`. Other lines are skipped. A port's tier comes from the
+//! targets of the links, which show every bridge; with Data Direct, from that function's. The bridge
+//! above a function is the other end of its PCIe link.
 
 use std::collections::BTreeMap;
 

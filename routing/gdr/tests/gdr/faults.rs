@@ -665,33 +665,12 @@ fn inject_one(
         Fault::GuidUnknown => forget_guids(&mut world.host(name).hca_ports[slot]),
         Fault::WithoutInventory => drop(world.hosts.remove(name)),
         Fault::VirtualFunctions => world.add_virtual_functions(name),
-        Fault::TierWorse => {
-            let host = world.host(name);
-            let ports = host.hca_ports.len();
-            host.tiers[slot * ports + slot] = Some(Tier::Node);
-        }
-        Fault::WithoutGdr => {
-            let gpus = &mut world.host(name).gpus;
-            gpus.iter_mut().for_each(|gpu| gpu.gdr = Some(false));
-        }
-        Fault::GpuAtOtherNode => {
-            let numa = &mut world.host(name).gpus[slot].numa;
-            *numa = numa.map(|node| 1 - node);
-        }
-        Fault::AcsRedirect => {
-            let bridge = "0000:15:01.0".parse().expect("an address");
-            world.host(name).pcie_settings.acs_redirect.push(bridge);
-        }
-        Fault::IommuTranslates => {
-            let host = world.host(name);
-            let gpu = host.gpus[slot].pci;
-            host.pcie_settings.iommu_translated.extend(gpu);
-        }
-        Fault::StrictOrdering => {
-            let host = world.host(name);
-            let adapter = host.hca_ports[slot].pci;
-            host.pcie_settings.strict_ordering.extend(adapter);
-        }
+        Fault::TierWorse
+        | Fault::WithoutGdr
+        | Fault::GpuAtOtherNode
+        | Fault::AcsRedirect
+        | Fault::IommuTranslates
+        | Fault::StrictOrdering => change_settings(fault, world.host(name), slot),
         // The generator's, or of two hosts.
         Fault::AdaptersPermuted
         | Fault::GpusPermuted
@@ -703,6 +682,32 @@ fn inject_one(
         | Fault::HalfExchanged
         | Fault::UnitExchanged
         | Fault::LeafSlow => {}
+    }
+}
+
+/// Changes how the host reaches the GPU or adapter of a slot.
+fn change_settings(fault: Fault, host: &mut HostInventory, slot: usize) {
+    let settings = &mut host.pcie_settings;
+    match fault {
+        Fault::TierWorse => {
+            let ports = host.hca_ports.len();
+            host.tiers[slot * ports + slot] = Some(Tier::Node);
+        }
+        Fault::WithoutGdr => {
+            let gpus = &mut host.gpus;
+            gpus.iter_mut().for_each(|gpu| gpu.gdr = Some(false));
+        }
+        Fault::GpuAtOtherNode => {
+            let numa = &mut host.gpus[slot].numa;
+            *numa = numa.map(|node| 1 - node);
+        }
+        Fault::AcsRedirect => {
+            let bridge = "0000:15:01.0".parse().expect("an address");
+            settings.acs_redirect.push(bridge);
+        }
+        Fault::IommuTranslates => settings.iommu_translated.extend(host.gpus[slot].pci),
+        Fault::StrictOrdering => settings.strict_ordering.extend(host.hca_ports[slot].pci),
+        other => panic!("{other:?} is no setting"),
     }
 }
 
