@@ -2,7 +2,6 @@
 //! drivers'.
 
 mod fake;
-mod manifests;
 mod nvml;
 mod sources;
 mod sys;
