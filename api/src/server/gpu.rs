@@ -84,12 +84,8 @@ fn generation(analysis: &Analysis) -> u64 {
 }
 
 fn place(analysis: &Analysis, host: &str) -> Result<usize, Status> {
-    analysis.place(host).ok_or_else(|| {
-        let host = host.escape_debug();
-        Status::not_found(format!(
-            "nothing is known of GPU host `{host}`: `rsmctl gpu hosts` lists those there are"
-        ))
-    })
+    let found = analysis.place(host);
+    found.ok_or_else(|| Status::not_found(render::why_unknown(analysis, host)))
 }
 
 pub(super) fn kept(error: GpuImportError) -> Status {

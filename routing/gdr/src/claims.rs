@@ -20,9 +20,9 @@ pub(super) struct Claim {
 /// Whose inventory a host really has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Foreign {
-    /// Its GUIDs are those of this host of the fabric.
+    /// The GUIDs are those of this host of the fabric.
     Of(String),
-    /// None of its GUIDs is in the fabric, which has all of its ports under other ones.
+    /// The fabric has no GUID of the inventory, and all of the host's ports under other ones.
     Unknown,
 }
 

@@ -23,9 +23,9 @@ pub struct FabricPort {
     pub port: PortNum,
     /// NodeDescription, with replacement characters for invalid UTF-8.
     pub description: String,
-    /// Its base LID.
+    /// The base LID.
     pub lid: Lid,
-    /// It has 2^LMC LIDs.
+    /// The LMC: the port has 2^LMC LIDs.
     pub lmc: Lmc,
     /// The switch that it is cabled to.
     pub leaf: SwitchIdx,

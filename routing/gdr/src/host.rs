@@ -11,9 +11,9 @@ use super::roles::{ReasonedRole, TrafficRole};
 /// A host as hints see it. Ports and GPUs are named by their places in the inventory.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its inventory.
+    /// The inventory.
     pub inventory: Arc<HostInventory>,
     /// The origin of the inventory: the host itself, or a machine type.
     pub origin: HostOrigin,

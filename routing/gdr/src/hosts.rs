@@ -18,7 +18,7 @@ pub const MAX_MACHINE_TYPES: usize = 256;
 pub enum HostOrigin {
     /// The host itself.
     Own,
-    /// Its inventory is not known; it counts as one of the default machine type, with devices by
+    /// The default machine type, because the inventory is not known: the host has its devices by
     /// name.
     MachineType,
 }
@@ -26,7 +26,7 @@ pub enum HostOrigin {
 /// One host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostRecord {
-    /// Its inventory.
+    /// The inventory.
     pub inventory: Arc<HostInventory>,
     /// The origin of the inventory.
     pub origin: HostOrigin,

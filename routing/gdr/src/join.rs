@@ -37,7 +37,7 @@ impl JoinKey {
 /// Why a port of a host has no counterpart in the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum NotJoined {
-    /// It is Ethernet.
+    /// An Ethernet port.
     Ethernet,
     /// The host's inventory states that it is not Active.
     Down,
@@ -47,21 +47,21 @@ pub enum NotJoined {
     Ambiguous,
     /// The port of the fabric belongs to another host that claims it.
     Taken,
-    /// It is a virtual function: the fabric has the port of its physical function only.
+    /// A virtual function: the fabric has the port of its physical function only.
     VirtualFunction,
 }
 
 /// The match of one port of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Joined {
-    /// It is a port of the fabric.
+    /// A port of the fabric.
     Port {
-        /// By its place in [`GpuFabric::ports`].
+        /// The place in [`GpuFabric::ports`].
         fabric: u32,
         /// The key that found it.
         by: JoinKey,
     },
-    /// It has no counterpart.
+    /// A port without a counterpart.
     Not(NotJoined),
 }
 

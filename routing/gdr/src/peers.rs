@@ -23,18 +23,18 @@ const COMMON_SHAPE_IN: usize = 10;
 /// A port as most hosts of a family have it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct UsualPort {
-    /// Its role in most of them.
+    /// The role in most of them.
     pub(crate) role: TrafficRole,
     /// The GPUs under the same PCIe switches.
     pub(crate) near: BTreeSet<PciAddress>,
-    /// Its rate in Gb/s, where more than half of at least two hosts agree.
+    /// The rate in Gb/s, where more than half of at least two hosts agree.
     pub(crate) gbps: Option<u32>,
 }
 
 /// The hosts of one machine type.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Family {
-    /// Its hosts by their places, ascending.
+    /// The hosts by their places, ascending.
     pub(crate) hosts: Vec<usize>,
     /// The hosts with exactly the template's addresses.
     pub(crate) whole: Vec<usize>,
@@ -51,7 +51,7 @@ pub(crate) struct Family {
 pub(crate) struct Peers {
     /// In no particular order.
     pub(crate) families: Vec<Family>,
-    /// By the host's place; `None` where an address is missing or stands twice.
+    /// The family of each host, by place; `None` where an address is missing or stands twice.
     pub(crate) of_host: Vec<Option<usize>>,
     /// Hosts without a family whose devices have the same names, each group by place, ascending.
     layouts: Vec<Vec<usize>>,

@@ -18,9 +18,9 @@ use rsm_routing::topology::SwitchIdx;
 /// Hosts whose GPUs share leaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unit {
-    /// Its leaves, in the order of GUIDs.
+    /// The leaves, in the order of GUIDs.
     pub leaves: Vec<SwitchIdx>,
-    /// Its hosts, by their places, ascending.
+    /// The hosts, by their places, ascending.
     pub hosts: Vec<usize>,
     /// The leaf of each slot, and how sure that is.
     ///

@@ -67,13 +67,13 @@ impl TrafficRole {
 pub enum RoleReason {
     /// The operator configured it.
     Configured,
-    /// It is Ethernet.
+    /// An Ethernet port.
     Ethernet,
-    /// It is not in the fabric, and no source declares it InfiniBand.
+    /// A port outside the fabric that no source declares InfiniBand.
     NotInFabric,
     /// A GPU is under the same PCIe switches.
     NearGpu,
-    /// It is the nearest that a GPU without a port of its own has.
+    /// The nearest port that a GPU without a port of its own has.
     NearestOfGpu,
     /// The machine shows no PCIe switch that a GPU and a port share: a virtual machine, or a
     /// server without switches.
@@ -86,9 +86,9 @@ pub enum RoleReason {
     Excess,
     /// There is no GPU.
     NoGpu,
-    /// The same port of most hosts of this machine type has this role.
+    /// Most hosts of this machine type have this role at the port.
     LikePeers,
-    /// It is a virtual function, which has no port of its own in the fabric.
+    /// A virtual function, which has no port of its own in the fabric.
     VirtualFunction,
 }
 

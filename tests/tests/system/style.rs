@@ -51,7 +51,6 @@ const NOUNLESS: &[(&str, usize)] = &[
     ("api/src", 3),
     ("api/tests", 4),
     ("routing/benches", 1),
-    ("routing/gdr", 61),
     ("routing/tests", 9),
     ("sm/config", 5),
     ("tests/benches", 8),

@@ -115,7 +115,7 @@ pub(crate) enum Command {
     /// Asks NVIDIA's library, for the agent itself
     #[command(hide = true)]
     Nvml {
-        /// Its name or path.
+        /// The name or path.
         library: OsString,
     },
     /// Writes the manual page, for packages

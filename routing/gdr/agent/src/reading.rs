@@ -81,9 +81,9 @@ struct Bounded<T> {
 #[derive(Debug)]
 enum Late {
     NoThread(io::Error),
-    /// It has not ended within its time.
+    /// The job has not ended within its time.
     Hangs,
-    /// It has not begun: an earlier one hangs.
+    /// The job has not begun: an earlier one hangs.
     StillHangs,
 }
 

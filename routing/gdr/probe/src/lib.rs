@@ -8,6 +8,7 @@
 //!
 //! Nothing here talks to a subnet manager.
 
+mod config_space;
 mod error;
 pub mod nvml;
 mod reading;

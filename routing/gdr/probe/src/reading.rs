@@ -18,7 +18,7 @@ pub enum NvmlSource {
     Off,
     /// In this process, by the name or path of the library.
     Library(OsString),
-    /// By a program and its arguments, which prints what [`program_output`] makes: a library that
+    /// A program and its arguments that print what [`program_output`] makes: a library that
     /// hangs or crashes then costs that program.
     Program(Vec<OsString>),
 }
@@ -39,7 +39,7 @@ pub struct ProbeSettings {
 /// A host as it was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reading {
-    /// Its inventory, which keeps all rules of inventories.
+    /// The inventory, which keeps all rules of inventories.
     pub inventory: HostInventory,
     /// Notes for people about all that no source told, and where sources disagree.
     pub notes: Vec<String>,

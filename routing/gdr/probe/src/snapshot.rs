@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rsm_gdr::inventory::PciAddress;
 
+use crate::config_space;
 use crate::error::ProbeError;
 use crate::vpd;
 
@@ -22,6 +23,13 @@ const ENTRIES_MAX: usize = 65_536;
 /// How often `/sys` is read until two readings in a row are the same. Devices that come or go in
 /// between leave half of their files in one reading.
 const READINGS: usize = 4;
+
+/// The bytes of a configuration space that every process may read.
+const CONFIG_FOR_ALL: usize = 64;
+
+/// The note where the kernel shows no more than those.
+const NO_CONFIG: &str =
+    "the PCIe configuration is for CAP_SYS_ADMIN alone: ACS redirect and relaxed ordering unknown";
 
 /// Attributes of a PCI function. The speed of a GPU's link falls while it is idle, so the most that
 /// both its ends can do is read for GPUs.
@@ -100,16 +108,27 @@ impl Reader {
         }
         for address in &functions {
             reader.function(address, &["current_link_speed"]);
+            reader.register(
+                address,
+                "relaxed_ordering",
+                config_space::has_relaxed_ordering,
+            );
         }
         let gpus = all.iter().filter(|one| !functions.contains(*one));
         let gpus: Vec<&String> = gpus.filter(|one| reader.is_gpu(one)).collect();
         for address in &gpus {
             reader.function(address, &[]);
         }
-        let devices = functions.iter().chain(gpus);
-        let bridges: BTreeSet<String> = devices.filter_map(|one| reader.above(one)).collect();
+        let devices: Vec<&String> = functions.iter().chain(gpus).collect();
+        let above = devices.iter().filter_map(|one| reader.above(one));
+        let bridges: BTreeSet<String> = above.collect();
         for bridge in &bridges {
             reader.most(bridge);
+        }
+        let ways = devices.iter().flat_map(|one| reader.way(one));
+        let ways: BTreeSet<String> = ways.collect();
+        for bridge in &ways {
+            reader.register(bridge, "acs_redirect", config_space::redirects_peers);
         }
         if !reader.snapshot.lines.is_empty() {
             reader.file("class/dmi/id/product_name");
@@ -141,8 +160,41 @@ impl Reader {
         for attribute in OF_FUNCTION.iter().chain(more) {
             self.file(&format!("{path}/{attribute}"));
         }
+        self.file(&format!("{path}/iommu_group/type"));
         self.link(&format!("{path}/physfn"));
         self.most(address);
+    }
+
+    /// Records a bit of a function's configuration space as `name`, `1` or `0`; a note where the
+    /// kernel shows the first registers alone.
+    fn register(&mut self, address: &str, name: &str, bit: fn(&[u8]) -> Option<bool>) {
+        let path = format!("bus/pci/devices/{address}");
+        let config = fs::read(self.sys.join(&path).join("config"));
+        let Ok(config) = config.map(|mut config| {
+            config.truncate(FILE_MAX);
+            config
+        }) else {
+            return;
+        };
+        if let Some(is_on) = bit(&config) {
+            let value = u8::from(is_on).to_string();
+            self.snapshot
+                .lines
+                .push((format!("/sys/{path}/{name}"), value));
+        } else if config.len() <= CONFIG_FOR_ALL
+            && self.snapshot.notes.iter().all(|one| one != NO_CONFIG)
+        {
+            self.snapshot.notes.push(NO_CONFIG.to_owned());
+        }
+    }
+
+    /// The bridges between the processor and a function.
+    fn way(&self, address: &str) -> Vec<String> {
+        let target = self.target(&format!("bus/pci/devices/{address}"));
+        let target = target.unwrap_or_default();
+        let parts = target.split('/').filter(|part| *part != address);
+        let bridges = parts.filter(|part| part.parse::<PciAddress>().is_ok());
+        bridges.map(str::to_owned).collect()
     }
 
     /// Records the most that a function can do at its end of a PCIe link.

@@ -16,19 +16,19 @@ const POLL: Duration = Duration::from_millis(5);
 /// Why a program has no output.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// It is not there.
+    /// The program is not there.
     #[error("it is not installed")]
     Missing,
-    /// It cannot be started.
+    /// The program cannot be started.
     #[error("it cannot be started: {0}")]
     Start(io::Error),
-    /// It took too long, and was killed.
+    /// The program took too long, and was killed.
     #[error("it did not end within {0:?}: the driver may hang")]
     TimeOut(Duration),
-    /// It failed.
+    /// The program failed.
     #[error("it failed: {0}")]
     Failed(String),
-    /// Its output is too long.
+    /// The output is too long.
     #[error("it printed more than {OUTPUT_MAX} bytes")]
     TooLong,
 }

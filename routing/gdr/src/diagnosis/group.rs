@@ -1,4 +1,4 @@
-//! The same observation of several hosts as one finding.
+//! Groups equal observations of several hosts into one finding.
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@ use crate::peers::{Peers, majority};
 /// Hosts that should have the same links.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Alike {
-    /// Of one machine type.
+    /// Hosts of one machine type.
     Family(usize),
     /// Without addresses, but with devices of the same names in one unit.
     Layout {

@@ -8,9 +8,9 @@ use crate::inventory::{HostInventory, LinkFamily};
 /// A GPU with fewer links than it should have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Short {
-    /// Its place in the inventory.
+    /// The place in the inventory.
     pub(super) gpu: usize,
-    /// Its links to all others.
+    /// The links to all others.
     pub(super) found: u32,
     /// As many it should have.
     pub(super) expected: u32,

@@ -15,6 +15,7 @@ mod mesh;
 mod nearer;
 mod pcie;
 mod rail;
+mod settings;
 mod speed;
 mod twice;
 
@@ -61,6 +62,7 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers, faults: &[JoinFaults]) ->
                 let mut of_host = Vec::new();
                 inventories::find(analysis, place, faults, &mut of_host);
                 host::find(analysis, place, &explained[place], &mut of_host);
+                settings::find(&analysis.hosts[place], &mut of_host);
                 of_host
             }),
     );

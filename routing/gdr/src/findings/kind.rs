@@ -55,6 +55,12 @@ pub enum GpuFindingKind {
     NumaDiffers,
     /// The driver of GPUs or adapters cannot do GPUDirect RDMA.
     GdrUnsupported,
+    /// PCIe bridges send the traffic between GPUs and adapters up to the processor.
+    AcsRedirect,
+    /// The IOMMU translates the addresses of GPUs and adapters.
+    IommuTranslates,
+    /// Adapters may not reorder their writes.
+    RelaxedOrderingOff,
     /// NVLinks are missing.
     NvLinkDegraded,
     /// Adapters are all at other NUMA nodes than some GPUs.
@@ -178,7 +184,7 @@ const ROWS: &[KindRow] = &[
         name: "hca-ethernet-mode",
         severity: GpuSeverity::Error,
         effect: "GPUs share the adapters that are left",
-        advice: "set the adapter to InfiniBand (mlxconfig LINK_TYPE_P1=IB), and restart the host",
+        advice: "set the adapter to InfiniBand (`mlxconfig -d ADDRESS set LINK_TYPE_P1=1`), and restart the host",
     },
     KindRow {
         kind: Kind::GpuMissing,
@@ -270,6 +276,27 @@ const ROWS: &[KindRow] = &[
         severity: GpuSeverity::Warning,
         effect: "traffic between hosts is copied through the memory of the processor",
         advice: "load the module (`modprobe nvidia_peermem`), or install NVIDIA's open kernel modules, which have dma-buf",
+    },
+    KindRow {
+        kind: Kind::AcsRedirect,
+        name: "acs-redirect",
+        severity: GpuSeverity::Warning,
+        effect: "traffic between a GPU and its adapter goes up to the processor and back",
+        advice: "turn it off at each bridge (`setpci -s ADDRESS ECAP_ACS+6.w=0`, after each start), or in the BIOS; machines that pass devices through to guests need it",
+    },
+    KindRow {
+        kind: Kind::IommuTranslates,
+        name: "iommu-translates",
+        severity: GpuSeverity::Warning,
+        effect: "GPUDirect RDMA goes through the IOMMU, and is slow or fails",
+        advice: "let devices use the memory's own addresses (`grubby --update-kernel=ALL --args=iommu.passthrough=1`, on Debian in GRUB_CMDLINE_LINUX of /etc/default/grub and `update-grub`), and restart the host",
+    },
+    KindRow {
+        kind: Kind::RelaxedOrderingOff,
+        name: "relaxed-ordering-off",
+        severity: GpuSeverity::Warning,
+        effect: "the adapter's writes wait for each other, at less than the port's rate on many processors",
+        advice: "allow it at each adapter (`setpci -s ADDRESS CAP_EXP+8.w=10:10`, after each start), or in the BIOS",
     },
     KindRow {
         kind: Kind::NvLinkDegraded,

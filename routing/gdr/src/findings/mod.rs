@@ -63,7 +63,7 @@ pub struct GpuFinding {
     pub(crate) common: Option<Common>,
 }
 
-/// The same fault of several hosts whose devices differ.
+/// One fault that several hosts have at different devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Common {
     /// The observation without the devices of one host.

@@ -8,7 +8,7 @@ use super::shuffle;
 use rsm_routing::generate::rng::Rng;
 use rsm_routing::netlist::{Netlist, NetlistError, NodeKind};
 
-/// The same fabric with the cables of every leaf's hosts in another order.
+/// The fabric with the cables of every leaf's hosts in another order.
 ///
 /// # Errors
 /// None that a netlist can cause: ends are only exchanged.
@@ -36,7 +36,7 @@ pub fn recabled(netlist: Netlist, seed: u64) -> Result<Netlist, NetlistError> {
     Netlist::new(nodes, cables)
 }
 
-/// The same fabric in which the ports of `count` hosts of each `of` belong to servers of their own,
+/// The fabric in which the ports of `count` hosts of each `of` belong to servers of their own,
 /// one port each: storage at the leaves of rails.
 ///
 /// # Errors

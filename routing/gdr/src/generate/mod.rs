@@ -56,9 +56,9 @@ pub struct FleetFaults {
 /// A finding that a fault must lead to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ExpectedFinding {
-    /// Its kind.
+    /// The kind.
     pub kind: GpuFindingKind,
-    /// Its hosts: all with this fault, or the two ends of exchanged cables.
+    /// The hosts: all with this fault, or the two ends of exchanged cables.
     pub hosts: BTreeSet<String>,
     /// The ports that it names, as `host device`; empty where the kind alone matters.
     pub ports: BTreeSet<String>,

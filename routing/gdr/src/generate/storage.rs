@@ -11,7 +11,7 @@ pub enum Storage {
     None,
     /// Two adapters of every host on switches of their own, far from the GPUs.
     Far,
-    /// The same, one of them under the PCIe switch of the first GPU.
+    /// Two adapters as with `Far`, one of them under the PCIe switch of the first GPU.
     NearGpu,
 }
 

@@ -87,7 +87,7 @@ impl HintReason {
 pub struct GpuHint {
     /// The GPU, by its place.
     pub gpu: usize,
-    /// Its ports, the one to use first; more than one where the host has more ports than GPUs.
+    /// The ports, the one to use first; more than one where the host has more ports than GPUs.
     pub ports: Vec<usize>,
     /// The tier to the first.
     pub tier: Option<Tier>,

@@ -94,7 +94,7 @@ pub enum ImportReason {
     Cell {
         /// The text of the cell.
         cell: String,
-        /// Its column.
+        /// The column.
         column: String,
     },
     /// The cells on the two sides of the diagonal disagree.
@@ -136,7 +136,7 @@ pub enum ImportReason {
     Missing {
         /// The element, or the path.
         element: String,
-        /// Its attribute.
+        /// The attribute.
         attribute: &'static str,
     },
     /// A value that the importer cannot interpret.

@@ -12,6 +12,7 @@ mod matrix;
 mod nccl;
 mod other;
 mod pcie;
+mod pcie_settings;
 mod stream;
 mod sysfs;
 mod text;

@@ -3,11 +3,13 @@
 //!
 //! The reader takes everything below `…/<adapter>/ports/<port>/`, the attributes of adapters
 //! themselves (`node_guid`, `sys_image_guid`, `fw_ver`, and the links `device` and, of its Data
-//! Direct function, `data_direct`), and of PCI devices below `…/pci/devices/<address>` (a link) `class`,
-//! `vendor`, `numa_node`, `current_link_width`, `current_link_speed`, `max_link_width`,
-//! `max_link_speed`, and `physfn`, the link that virtual functions have. It skips other lines. A
-//! port's tier comes from the targets of the links, which show every bridge; with Data Direct, from
-//! that function's. The bridge above a function is the other end of its PCIe link.
+//! Direct function, `data_direct`), and of PCI devices below `…/pci/devices/<address>` (a link)
+//! `class`, `vendor`, `numa_node`, `current_link_width`, `current_link_speed`, `max_link_width`,
+//! `max_link_speed`, `iommu_group/type`, and `physfn`, the link that virtual functions have. Two
+//! more are no files of the kernel's: `rsmctl gpu probe` reads `relaxed_ordering` of adapters and
+//! `acs_redirect` of bridges from `config`. Other lines are skipped. A port's tier comes from the
+//! targets of the links, which show every bridge; with Data Direct, from that function's. The bridge
+//! above a function is the other end of its PCIe link.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +17,11 @@ use rsm_ids::Guid;
 
 use super::error::{ImportError, ImportReason, shown};
 use super::pcie::{Found, Path, Switches};
+use super::pcie_settings::{self, settings};
 use crate::inventory::is_name;
 use crate::inventory::{
     Gpu, HcaPort, HostInventory, InventorySource, LinkLayer, NvLinkDomain, PciAddress, PcieLink,
+    PcieSettings,
 };
 
 /// The most lines: a file for each attribute of each function of a large machine.
@@ -63,6 +67,9 @@ struct Function<'a> {
     most_width: Option<&'a str>,
     most_speed: Option<&'a str>,
     is_virtual: bool,
+    iommu: Option<&'a str>,
+    relaxed_ordering: Option<bool>,
+    acs_redirect: bool,
 }
 
 impl<'a> Function<'a> {
@@ -78,6 +85,8 @@ impl<'a> Function<'a> {
             "max_link_width" => self.most_width = Some(value),
             "max_link_speed" => self.most_speed = Some(value),
             "physfn" => self.is_virtual = true,
+            "relaxed_ordering" => self.relaxed_ordering = Some(value == "1"),
+            "acs_redirect" => self.acs_redirect = value == "1",
             _ => {}
         }
     }
@@ -216,6 +225,12 @@ impl<'a> Snapshot<'a> {
             self.functions.entry(address).or_default().place = Some(value);
             return Ok(());
         }
+        if let [.., function, "iommu_group", "type"] = parts[..]
+            && let Ok(address) = function.parse::<PciAddress>()
+        {
+            self.functions.entry(address).or_default().iommu = Some(value);
+            return Ok(());
+        }
         if let Ok(address) = owner.parse::<PciAddress>() {
             let function = self.functions.entry(address).or_default();
             function.set(name, value);
@@ -257,6 +272,43 @@ impl<'a> Snapshot<'a> {
         let adapter = self.adapters.entry(Natural::new(name)).or_default();
         adapter.line = line;
         adapter
+    }
+
+    /// The settings of the GPUs, of the adapters that may be InfiniBand, and of the bridges
+    /// between the two.
+    fn pcie_settings(&self) -> PcieSettings {
+        let function = |address: PciAddress, place: &'a str, is_gpu: bool| {
+            let function = self.functions.get(&address);
+            pcie_settings::Function {
+                address,
+                place,
+                is_gpu,
+                iommu: function.and_then(|function| function.iommu),
+                relaxed_ordering: function.and_then(|function| function.relaxed_ordering),
+            }
+        };
+        let gpus = self.functions.iter().filter(|(_, one)| one.is_gpu());
+        let gpus = gpus.map(|(&at, one)| function(at, one.place.unwrap_or_default(), true));
+        let may_be_infiniband = |adapter: &&Adapter<'a>| {
+            let layers = adapter.ports.values().map(|port| port.get("link_layer"));
+            let mut layers = layers.map(|layer| layer.map(|&(_, layer)| layer));
+            layers.any(|layer| layer != Some("Ethernet"))
+        };
+        let adapters = self.adapters.values().filter(may_be_infiniband);
+        let adapters = adapters.filter_map(|adapter| {
+            let (address, place) = adapter.pci?;
+            Some(function(
+                address,
+                adapter.data_direct.unwrap_or(place),
+                false,
+            ))
+        });
+        let functions: Vec<_> = gpus.chain(adapters).collect();
+        let redirects = |bridge| {
+            let bridge = self.functions.get(&bridge);
+            bridge.is_some_and(|bridge| bridge.acs_redirect)
+        };
+        settings(&functions, redirects)
     }
 
     /// The link that a function and the bridge above it can have.
@@ -317,7 +369,9 @@ impl<'a> Snapshot<'a> {
             }
         }
         let host = found.into_host(InventorySource::Sysfs, Switches::TwoBridges, false);
+        let settings = self.pcie_settings();
         Ok(host.map(|mut host| {
+            host.pcie_settings = settings;
             host.machine = self.machine.map(str::to_owned);
             host.domain = self.domain;
             host

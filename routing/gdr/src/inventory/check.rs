@@ -1,6 +1,8 @@
 use std::collections::BTreeSet;
 
-use super::{HostInventory, MAX_GPUS, MAX_HCA_PORTS, MAX_NAME, MAX_UNKNOWN_MEMBERS};
+use super::{
+    HostInventory, MAX_GPUS, MAX_HCA_PORTS, MAX_NAME, MAX_PCIE_SETTINGS, MAX_UNKNOWN_MEMBERS,
+};
 
 /// A rule of inventories that is broken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +16,9 @@ pub enum InventoryError {
     /// More ports than a host can have.
     #[error("{0} ports of channel adapters; at most {MAX_HCA_PORTS} are taken")]
     TooManyHcaPorts(usize),
+    /// More PCIe functions with one setting than a host can have.
+    #[error("{0} PCIe functions with one setting; at most {MAX_PCIE_SETTINGS} are taken")]
+    TooManyPcieSettings(usize),
     /// Two GPUs with one index.
     #[error("GPU{0} is there twice")]
     DuplicateGpu(u16),
@@ -29,7 +34,7 @@ pub enum InventoryError {
     /// The matrix does not fit the lists.
     #[error("a matrix of {found} tiers for {gpus} GPUs and {ports} ports")]
     TierCount {
-        /// Its entries.
+        /// The number of entries.
         found: usize,
         /// The GPUs.
         gpus: usize,
@@ -70,6 +75,10 @@ impl HostInventory {
         }
         if ports > MAX_HCA_PORTS {
             return Err(InventoryError::TooManyHcaPorts(ports));
+        }
+        let longest = self.pcie_settings.longest();
+        if longest > MAX_PCIE_SETTINGS {
+            return Err(InventoryError::TooManyPcieSettings(longest));
         }
         if let Some(pair) = self
             .gpus

@@ -62,6 +62,7 @@ impl HostInventory {
             "NVLink domain",
             &mut conflicts,
         );
+        self.pcie_settings.merge(&other.pcie_settings);
         let members = other.unknown_members.iter().cloned();
         self.unknown_members.extend(members);
         self.unknown_members.sort();

@@ -4,6 +4,7 @@ mod check;
 mod merge;
 mod nvlink;
 mod pci;
+mod pcie_settings;
 mod tier;
 
 pub use check::InventoryError;
@@ -11,6 +12,7 @@ pub(crate) use check::is_name;
 pub use merge::Conflict;
 pub use nvlink::{GpuLinks, LinkFamily, LinkShape, NvLink, NvLinkDomain};
 pub use pci::{ParsePciAddressError, ParsePcieLinkError, PciAddress, PcieLink};
+pub use pcie_settings::{MAX_PCIE_SETTINGS, PcieSettings};
 pub use tier::{ParseTierError, Tier};
 
 use std::fmt;
@@ -71,7 +73,7 @@ pub struct Gpu {
     pub index: u16,
     /// Where it is on PCIe.
     pub pci: Option<PciAddress>,
-    /// Its PCIe link at full speed: GPUs lower the speed while they are idle.
+    /// The PCIe link at full speed: GPUs lower the speed while they are idle.
     pub pcie: Option<PcieLink>,
     /// The link that both its ends can have, where the source states both.
     pub pcie_max: Option<PcieLink>,
@@ -116,7 +118,7 @@ pub struct HcaPort {
     pub port: u8,
     /// Where it is on PCIe.
     pub pci: Option<PciAddress>,
-    /// Its PCIe link.
+    /// The PCIe link.
     pub pcie: Option<PcieLink>,
     /// The link that both its ends can have, where the source states both.
     pub pcie_max: Option<PcieLink>,
@@ -130,7 +132,7 @@ pub struct HcaPort {
     pub system_image_guid: Option<Guid>,
     /// The GUID of the port.
     pub port_guid: Option<Guid>,
-    /// Its protocol.
+    /// The protocol.
     pub link_layer: Option<LinkLayer>,
     /// The rate in Gb/s.
     pub gbps: Option<u32>,
@@ -215,6 +217,8 @@ pub struct HostInventory {
     pub nvlinks_unclear: bool,
     /// The NVLink domain across hosts.
     pub domain: Option<NvLinkDomain>,
+    /// Settings of PCIe that slow GPUDirect RDMA.
+    pub pcie_settings: PcieSettings,
     /// Members and values of rsm's own format that this version does not know, by their paths
     /// (`gpus.NAME`), ascending: a newer rsm has written them, and nothing has read them.
     pub unknown_members: Vec<String>,
@@ -234,6 +238,7 @@ impl HostInventory {
             nvlinks_known: false,
             nvlinks_unclear: false,
             domain: None,
+            pcie_settings: PcieSettings::default(),
             unknown_members: Vec::new(),
         }
     }
@@ -337,10 +342,11 @@ impl HostInventory {
     }
 
     /// This host as a machine type, without properties of one machine (GUIDs, UUIDs, domain,
-    /// state).
+    /// state, settings).
     pub fn as_machine_type(&self) -> HostInventory {
         let mut machine = self.clone();
         machine.domain = None;
+        machine.pcie_settings = PcieSettings::default();
         for gpu in &mut machine.gpus {
             gpu.uuid = None;
         }

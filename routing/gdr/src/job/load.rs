@@ -142,7 +142,7 @@ fn number_links(lanes: &mut [Lane], all: usize) -> usize {
 
 /// The flows on each link in one step after the other.
 struct Counter {
-    /// By link: the step that it was last used in, counted from 1 on, and the flows since.
+    /// For each link: the step that it was last used in, counted from 1 on, and the flows since.
     count: Vec<(u32, u32)>,
     step: u32,
 }

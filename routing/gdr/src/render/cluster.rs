@@ -78,37 +78,83 @@ pub fn kubernetes_labels(analysis: &Analysis, prefix: &str) -> Result<String, Re
     Ok(out)
 }
 
-/// Volcano's HyperNodes: a unit is of tier 1, above it pods where there are any, and a connected
-/// part of the fabric is of the highest tier, with names for jobs that state `highestTierName`.
+/// Volcano's HyperNodes, with names for jobs that state `highestTierName`: the part of an NVLink
+/// domain in a unit is of tier 1 where hosts have domains, then come units, pods where there are
+/// any, and the connected parts of the fabric.
 ///
 /// # Errors
 /// No fabric, no host in it, or a host whose name Kubernetes does not take.
 pub fn volcano_hypernodes(analysis: &Analysis) -> Result<String, RenderError> {
     let units = units(analysis)?;
+    let domains = domains(analysis);
     let mut out = String::new();
+    let of_unit = usize::from(!domains.is_empty()) + 1;
     for unit in &units {
-        let hosts = unit.hosts.iter().copied();
-        hypernode(&mut out, &unit.name, (1, "unit"), "Node", hosts)?;
+        let parts = parts_by_domain(unit, &domains);
+        for (name, hosts) in &parts {
+            let hosts = hosts.iter().copied();
+            hypernode(&mut out, name, (1, "nvlink-domain"), "Node", hosts)?;
+        }
+        let tier = (of_unit, "unit");
+        match parts.is_empty() {
+            true => hypernode(
+                &mut out,
+                &unit.name,
+                tier,
+                "Node",
+                unit.hosts.iter().copied(),
+            )?,
+            false => {
+                let members = parts.keys().map(String::as_str);
+                hypernode(&mut out, &unit.name, tier, "HyperNode", members)?;
+            }
+        }
     }
     // By tier and name: the names of the groups one tier below.
     let mut above: BTreeMap<(usize, &str), BTreeSet<&str>> = BTreeMap::new();
     for unit in &units {
         let names: Vec<&str> = layers(unit).collect();
-        for (tier, pair) in (2..).zip(names.windows(2)) {
+        for (tier, pair) in (of_unit + 1..).zip(names.windows(2)) {
             above.entry((tier, pair[1])).or_default().insert(pair[0]);
         }
     }
-    let highest = above.keys().map(|(tier, _)| *tier).max().unwrap_or(2);
+    let highest = above.keys().map(|(tier, _)| *tier).max();
+    let highest = highest.unwrap_or(of_unit + 1);
     for ((tier, name), members) in above {
         let tier_name = match tier {
             tier if tier == highest => "fabric".to_owned(),
-            2 => "pod".to_owned(),
-            tier => format!("pod{}", tier - 1),
+            tier if tier == of_unit + 1 => "pod".to_owned(),
+            tier => format!("pod{}", tier - of_unit),
         };
         let members = members.into_iter();
         hypernode(&mut out, name, (tier, &tier_name), "HyperNode", members)?;
     }
     Ok(out)
+}
+
+/// The hosts of a unit by NVLink domains, those in none as one part more; empty where no host of
+/// the fabric has a domain. A domain of several units has a part in each, named after both.
+fn parts_by_domain<'a>(
+    unit: &Group<'a>,
+    domains: &[Group<'_>],
+) -> BTreeMap<String, BTreeSet<&'a str>> {
+    let mut parts: BTreeMap<String, BTreeSet<&'a str>> = BTreeMap::new();
+    if domains.is_empty() {
+        return parts;
+    }
+    let of_unit: BTreeSet<&str> = unit.hosts.iter().copied().collect();
+    for &host in &unit.hosts {
+        let domain = domains.iter().find(|domain| domain.hosts.contains(&host));
+        let name = match domain {
+            Some(domain) if domain.hosts.iter().all(|host| of_unit.contains(host)) => {
+                domain.name.to_ascii_lowercase()
+            }
+            Some(domain) => format!("{}-{}", domain.name.to_ascii_lowercase(), unit.name),
+            None => format!("{}-others", unit.name),
+        };
+        parts.entry(name).or_default().insert(host);
+    }
+    parts
 }
 
 /// The names of a unit and of the groups around it, the smallest first.

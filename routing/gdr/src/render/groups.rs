@@ -19,7 +19,7 @@ pub(super) struct Group<'a> {
     pub(super) name: String,
     /// The kind of group, for comments.
     pub(super) what: String,
-    /// Its hosts, in the order of names.
+    /// The hosts, in the order of names.
     pub(super) hosts: Vec<&'a str>,
     /// The names of the larger groups that it is in, the smallest first; the last is the connected
     /// part of the fabric.

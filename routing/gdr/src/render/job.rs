@@ -22,7 +22,7 @@ pub struct LaunchedRank {
 /// A format of a job's file.
 #[derive(Debug)]
 pub struct JobFile {
-    /// Its name on command lines.
+    /// The name on command lines.
     pub name: &'static str,
     /// A description, for lists of formats.
     pub about: &'static str,

@@ -18,6 +18,7 @@ mod ports;
 mod process;
 mod slurm;
 mod text;
+mod why;
 
 pub use crate::nccl::{NcclVersion, ParseVersionError};
 pub use cluster::{kubernetes_labels, topograph_graph, volcano_hypernodes};
@@ -32,6 +33,7 @@ pub use peers::{host_pairs, peer_map};
 pub use process::{nvshmem_script, ucx_script};
 pub use slurm::{slurm_block, slurm_tree, slurm_yaml};
 pub use text::describe;
+pub use why::why_unknown;
 
 use rsm_ids::rate_code;
 
@@ -56,7 +58,7 @@ impl ExportOptions {
 /// A format.
 #[derive(Debug)]
 pub struct Exporter {
-    /// Its name on command lines and in requests.
+    /// The name on command lines and in requests.
     pub name: &'static str,
     /// A description, for lists of formats.
     pub about: &'static str,

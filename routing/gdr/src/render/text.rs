@@ -1,5 +1,6 @@
 use std::fmt::Write as _;
 
+use super::why::missing_ports;
 use crate::Analysis;
 use crate::hints::GpuHint;
 use crate::host::Host;
@@ -17,6 +18,9 @@ pub fn describe(analysis: &Analysis, host: &str) -> Option<String> {
     let _ = ports(&mut out, host);
     let _ = matrix(&mut out, host);
     let _ = hints(&mut out, host, &analysis.hints[place]);
+    if analysis.fabric.is_some() {
+        let _ = missing_ports(&mut out, host);
+    }
     let findings: Vec<_> = analysis.findings_of(&host.name).collect();
     if !findings.is_empty() {
         let _ = writeln!(out, "\nfindings");
@@ -29,6 +33,7 @@ pub fn describe(analysis: &Analysis, host: &str) -> Option<String> {
                 finding.evidence,
                 gpus.join(" ")
             );
+            let _ = writeln!(out, "    {}", finding.kind.advice());
         }
     }
     Some(out)

@@ -45,7 +45,10 @@ fn kinds(fault: Fault) -> &'static [Kind] {
         | Fault::GuidClaimed
         | Fault::OtherInventory
         | Fault::VirtualFunctions
-        | Fault::WithoutGdr => &[],
+        | Fault::WithoutGdr
+        | Fault::AcsRedirect
+        | Fault::IommuTranslates
+        | Fault::StrictOrdering => &[],
     }
 }
 

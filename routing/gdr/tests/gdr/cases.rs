@@ -41,6 +41,32 @@ fn analyse(fabric: &Path, inventory: &GpuInventory) -> Analysis {
     Analysis::new(inventory, Some(fabric), AnalysisConfig::default())
 }
 
+/// The matrices of the cases and the inventories of their hosts, by the names of their files.
+pub(crate) fn every_matrix() -> Option<Vec<(String, HostInventory)>> {
+    let cases = cases()?;
+    let mut files = Vec::new();
+    for folder in [
+        "",
+        "one-gpu-missing/inv",
+        "half-swapped/inv",
+        "one-tier-worse/inv",
+    ] {
+        let entries = std::fs::read_dir(cases.join(folder)).expect("a folder");
+        files.extend(entries.map(|entry| entry.expect("a file").path()));
+    }
+    files.sort();
+    let is_matrix = |file: &PathBuf| {
+        let name = file.file_name().and_then(|name| name.to_str());
+        let name = name.unwrap_or_default();
+        file.is_file() && !name.ends_with(".net") && !name.starts_with("fabric")
+    };
+    let read = |file: PathBuf| {
+        let name = file.strip_prefix(&cases).unwrap_or(&file);
+        (name.display().to_string(), host(&file))
+    };
+    Some(files.into_iter().filter(is_matrix).map(read).collect())
+}
+
 /// A fabric of hosts that are like one matrix.
 pub(crate) fn of_type(fabric: &str, matrix: &str) -> Option<Analysis> {
     let cases = cases()?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_gdr::findings::GpuFindingKind;
 use rsm_gdr::generate::{FleetFaults, Storage, fleet};
 use rsm_gdr::hosts::GpuInventory;
-use rsm_gdr::inventory::{HcaPort, HostInventory, LinkLayer, NvLink, PcieLink, Tier};
+use rsm_gdr::inventory::{HcaPort, HostInventory, LinkLayer, NvLink, PcieLink, PcieSettings, Tier};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::generate::generate;
 use rsm_routing::generate::rng::Rng;
@@ -52,10 +52,13 @@ pub(crate) enum Fault {
     LeafSlow,
     WithoutGdr,
     GpuAtOtherNode,
+    AcsRedirect,
+    IommuTranslates,
+    StrictOrdering,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Fault; 33] = [
+    pub(crate) const ALL: [Fault; 36] = [
         Fault::AdaptersPermuted,
         Fault::GpusPermuted,
         Fault::OneNvLink,
@@ -89,6 +92,9 @@ impl Fault {
         Fault::LeafSlow,
         Fault::WithoutGdr,
         Fault::GpuAtOtherNode,
+        Fault::AcsRedirect,
+        Fault::IommuTranslates,
+        Fault::StrictOrdering,
     ];
 
     /// Whether so many hosts show the fault: most faults are a difference from other hosts.
@@ -154,7 +160,7 @@ pub(crate) struct Expected {
     pub(crate) hosts: BTreeSet<String>,
     /// As `host device`, of the finding's first host; empty where the device is not there.
     pub(crate) ports: BTreeSet<String>,
-    /// By index; `None` where they are not the subject.
+    /// The indices of GPUs; `None` where they are not the subject.
     pub(crate) gpus: Option<Vec<u16>>,
 }
 
@@ -277,6 +283,7 @@ impl World {
     pub(crate) fn by_names(&mut self) {
         for host in self.hosts.values_mut() {
             host.machine = None;
+            host.pcie_settings = PcieSettings::default();
             for gpu in &mut host.gpus {
                 (gpu.pci, gpu.pcie, gpu.gdr) = (None, None, None);
             }
@@ -472,6 +479,9 @@ fn kind(fault: Fault) -> GpuFindingKind {
         Fault::LeafSlow => GpuFindingKind::LeafSlow,
         Fault::WithoutGdr => GpuFindingKind::GdrUnsupported,
         Fault::GpuAtOtherNode => GpuFindingKind::NumaDiffers,
+        Fault::AcsRedirect => GpuFindingKind::AcsRedirect,
+        Fault::IommuTranslates => GpuFindingKind::IommuTranslates,
+        Fault::StrictOrdering => GpuFindingKind::RelaxedOrderingOff,
     }
 }
 
@@ -566,6 +576,7 @@ fn expect_devices(fault: Fault, name: &str, slot: usize, expected: &mut Expected
         | Fault::PcieNarrow
         | Fault::PcieSlow
         | Fault::OldFirmware
+        | Fault::StrictOrdering
         | Fault::GuidUnknown => Some(slot),
         Fault::StorageCable => Some(storage_port(slot)),
         _ => None,
@@ -582,6 +593,7 @@ fn expect_devices(fault: Fault, name: &str, slot: usize, expected: &mut Expected
             | Fault::GpuPcieNarrow
             | Fault::TierWorse
             | Fault::GpuAtOtherNode
+            | Fault::IommuTranslates
     ) {
         expected.gpus = Some(vec![slot as u16]);
     }
@@ -653,19 +665,12 @@ fn inject_one(
         Fault::GuidUnknown => forget_guids(&mut world.host(name).hca_ports[slot]),
         Fault::WithoutInventory => drop(world.hosts.remove(name)),
         Fault::VirtualFunctions => world.add_virtual_functions(name),
-        Fault::TierWorse => {
-            let host = world.host(name);
-            let ports = host.hca_ports.len();
-            host.tiers[slot * ports + slot] = Some(Tier::Node);
-        }
-        Fault::WithoutGdr => {
-            let gpus = &mut world.host(name).gpus;
-            gpus.iter_mut().for_each(|gpu| gpu.gdr = Some(false));
-        }
-        Fault::GpuAtOtherNode => {
-            let numa = &mut world.host(name).gpus[slot].numa;
-            *numa = numa.map(|node| 1 - node);
-        }
+        Fault::TierWorse
+        | Fault::WithoutGdr
+        | Fault::GpuAtOtherNode
+        | Fault::AcsRedirect
+        | Fault::IommuTranslates
+        | Fault::StrictOrdering => change_settings(fault, world.host(name), slot),
         // The generator's, or of two hosts.
         Fault::AdaptersPermuted
         | Fault::GpusPermuted
@@ -677,6 +682,32 @@ fn inject_one(
         | Fault::HalfExchanged
         | Fault::UnitExchanged
         | Fault::LeafSlow => {}
+    }
+}
+
+/// Changes how the host reaches the GPU or adapter of a slot.
+fn change_settings(fault: Fault, host: &mut HostInventory, slot: usize) {
+    let settings = &mut host.pcie_settings;
+    match fault {
+        Fault::TierWorse => {
+            let ports = host.hca_ports.len();
+            host.tiers[slot * ports + slot] = Some(Tier::Node);
+        }
+        Fault::WithoutGdr => {
+            let gpus = &mut host.gpus;
+            gpus.iter_mut().for_each(|gpu| gpu.gdr = Some(false));
+        }
+        Fault::GpuAtOtherNode => {
+            let numa = &mut host.gpus[slot].numa;
+            *numa = numa.map(|node| 1 - node);
+        }
+        Fault::AcsRedirect => {
+            let bridge = "0000:15:01.0".parse().expect("an address");
+            settings.acs_redirect.push(bridge);
+        }
+        Fault::IommuTranslates => settings.iommu_translated.extend(host.gpus[slot].pci),
+        Fault::StrictOrdering => settings.strict_ordering.extend(host.hca_ports[slot].pci),
+        other => panic!("{other:?} is no setting"),
     }
 }
 

@@ -20,3 +20,4 @@ mod table;
 mod unlike;
 mod variants;
 mod versions;
+mod why;

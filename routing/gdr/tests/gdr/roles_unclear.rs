@@ -23,7 +23,7 @@ fn unit() -> Fleet {
     fleet(netlist, faults).expect("hosts with plain names")
 }
 
-/// The same, in which only the first adapter for storage shares a PCIe switch with a GPU.
+/// The machine in which only the first adapter for storage shares a PCIe switch with a GPU.
 fn unit_with_storage_near() -> Fleet {
     let mut fleet = unit();
     let hosts: Vec<_> = (fleet.inventory.hosts().iter())

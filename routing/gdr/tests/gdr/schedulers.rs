@@ -569,3 +569,49 @@ pub(crate) fn assert_three_tiers(analysis: &Analysis) {
     let yaml = rendered(analysis, "slurm-yaml");
     assert_eq!(yaml.matches("- switch: ").count(), 21);
 }
+
+#[test]
+fn nvlink_domains_are_in_every_format_with_blocks() {
+    // Racks of eight hosts; the last hosts of each unit of 32 have no domain.
+    let (netlist, inventory) = with_domains(2, |place| {
+        let rack = place % 32 / 8;
+        (rack < 3).then_some((place / 8) as u32)
+    });
+    let file = |format| export(&netlist, &inventory, format);
+    for format in ["slurm-block", "slurm-yaml"] {
+        let text = file(format);
+        let blocks = text.matches(match format {
+            "slurm-block" => "BlockName=nvl-",
+            _ => "- block: nvl-",
+        });
+        assert_eq!(blocks.count(), 6, "{format}: {text}");
+    }
+    for format in ["topograph", "kubernetes"] {
+        let labelled = file(format).matches("nvidia.com/gpu.clique").count();
+        assert_eq!(labelled, 48, "{format}");
+    }
+    let volcano = file("volcano");
+    let of_tier = |tier: &str| volcano.matches(&format!("tierName: {tier}\n")).count();
+    assert_eq!(of_tier("nvlink-domain"), 8, "{volcano}");
+    assert_eq!((of_tier("unit"), of_tier("fabric")), (2, 1), "{volcano}");
+    // Each host is in one HyperNode, and each HyperNode but the highest in one other.
+    assert_eq!(volcano.matches("type: Node\n").count(), 64);
+    assert_eq!(volcano.matches("type: HyperNode\n").count(), 8 + 2);
+    assert_eq!(volcano.matches("kind: HyperNode\n").count(), 8 + 2 + 1);
+    let tiers: BTreeSet<&str> = (volcano.lines())
+        .filter_map(|line| line.trim().strip_prefix("tier: "))
+        .collect();
+    assert_eq!(tiers, BTreeSet::from(["1", "2", "3"]));
+}
+
+#[test]
+fn domain_of_two_units_has_a_part_in_each_of_volcanos_units() {
+    let (netlist, inventory) = with_domains(2, |place| (20..40).contains(&place).then_some(7));
+    let volcano = export(&netlist, &inventory, "volcano");
+    let names: BTreeSet<&str> = (volcano.lines())
+        .filter_map(|line| line.strip_prefix("  name: "))
+        .collect();
+    let parts = names.iter().filter(|name| name.starts_with("nvl-"));
+    assert_eq!(parts.count(), 2, "{volcano}");
+    assert_eq!(volcano.matches("type: Node\n").count(), 64);
+}

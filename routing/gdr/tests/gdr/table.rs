@@ -23,7 +23,7 @@ pub(crate) fn findings(world: World) -> Vec<GpuFinding> {
     analysed(world).findings
 }
 
-fn analysed(world: World) -> Analysis {
+pub(crate) fn analysed(world: World) -> Analysis {
     let (netlist, inventory) = world.finish();
     let topology = Arc::new(Topology::from_netlist(&netlist).expect("LIDs suffice"));
     let fabric = GpuFabric::from_netlist(&netlist, topology, None, 4096);

@@ -3,7 +3,7 @@
 use rsm_gdr::findings::GpuFindingKind;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::{ImportReason, InventoryFormat, to_json};
-use rsm_gdr::inventory::{InventoryError, LinkLayer, Tier};
+use rsm_gdr::inventory::{InventoryError, LinkLayer, MAX_PCIE_SETTINGS, PciAddress, Tier};
 use rsm_gdr::{Analysis, AnalysisConfig};
 
 use crate::import::{read, refused};
@@ -128,4 +128,28 @@ fn members_without_end_are_no_inventory() {
         error.reason,
         ImportReason::Inventory(InventoryError::UnknownMembers)
     );
+}
+
+#[test]
+fn settings_of_pcie_are_kept_and_bounded() {
+    let with = |addresses: &str| {
+        let settings =
+            format!("\"version\": 1, \"pcie_settings\": {{\"acs_redirect\": [{addresses}]}}");
+        NEWER.replace("\"version\": 1", &settings)
+    };
+    let host = read(
+        InventoryFormat::Json,
+        &with("\"0000:16:00.0\", \"0000:15:01.0\""),
+    );
+    let address = |text: &str| text.parse::<PciAddress>().expect("an address");
+    let kept = [address("0000:15:01.0"), address("0000:16:00.0")];
+    assert_eq!(host.pcie_settings.acs_redirect, kept);
+    assert_eq!(read(InventoryFormat::Json, &to_json(&host)), host);
+    assert_eq!(host.as_machine_type().pcie_settings.acs_redirect, []);
+    let many: Vec<String> = (0..=MAX_PCIE_SETTINGS)
+        .map(|number| format!("\"{number:04x}:00:00.0\""))
+        .collect();
+    let error = refused(InventoryFormat::Json, &with(&many.join(",")));
+    let too_many = InventoryError::TooManyPcieSettings(MAX_PCIE_SETTINGS + 1);
+    assert_eq!(error.reason, ImportReason::Inventory(too_many));
 }

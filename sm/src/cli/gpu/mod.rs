@@ -308,7 +308,7 @@ fn hints(analysis: &Analysis, host: &str, format: Format) -> anyhow::Result<()> 
         Format::Json => print_json(&report::host(analysis, host)?),
         Format::Text => {
             let text = render::describe(analysis, host)
-                .with_context(|| format!("nothing is known of host `{host}`"))?;
+                .with_context(|| render::why_unknown(analysis, host))?;
             print(|out| out.write_all(text.as_bytes()))
         }
     }

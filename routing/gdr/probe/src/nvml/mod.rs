@@ -22,17 +22,17 @@ const MAX_C2C_LINKS: u32 = 64;
 /// Why the library tells nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NvmlError {
-    /// It is not there, or lacks a function that every version has.
+    /// The library is not there, or lacks a function that every version has.
     #[error("{0}")]
     Load(String),
-    /// It refuses.
+    /// The library refuses.
     #[error("{call}: {text} ({code})")]
     Refused {
         /// The function.
         call: &'static str,
         /// The library's text.
         text: String,
-        /// Its number.
+        /// The number.
         code: i32,
     },
 }

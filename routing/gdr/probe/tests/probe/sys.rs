@@ -3,6 +3,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rsm_gdr::inventory::PciAddress;
 use rsm_probe::snapshot::Snapshot;
 use rsm_probe::{ProbeError, read};
 
@@ -191,4 +192,66 @@ fn proprietary_driver_without_peer_memory_has_no_gpudirect_rdma() {
     // The open modules have dma-buf.
     assert_eq!(gdr(&[("module/nvidia/taint", "OE\n")]), [None, None]);
     assert_eq!(gdr(&[]), [None, None]);
+}
+
+/// A configuration space with the PCI Express and ACS capabilities.
+fn config(device_control: u8, acs_control: u8) -> Vec<u8> {
+    let mut config = vec![0; 4096];
+    (config[0x06], config[0x34]) = (0x10, 0x60);
+    (config[0x60], config[0x68]) = (0x10, device_control);
+    (config[0x100], config[0x102], config[0x106]) = (0x0d, 0x01, acs_control);
+    config
+}
+
+#[test]
+fn settings_of_pcie_between_a_gpu_and_its_adapter_are_read() {
+    let host = FakeHost::new();
+    // Below one port of the processor, a switch with the GPU at one port and the adapter at another.
+    let way = "devices/pci0000:40/0000:40:01.0/0000:41:00.0";
+    for (port, address, class, vendor) in [
+        ("0000:42:00.0", "0000:43:00.0", "0x030200", "0x10de"),
+        ("0000:42:01.0", "0000:44:00.0", "0x020700", "0x15b3"),
+    ] {
+        let function = format!("{way}/{port}/{address}");
+        host.put(&format!("{function}/class"), class);
+        host.put(&format!("{function}/vendor"), vendor);
+        host.put(&format!("{function}/iommu_group/type"), "DMA-FQ\n");
+        let config = config(0, 0);
+        fs::write(host.sys().join(&function).join("config"), config).expect("there is room");
+        let link = host.sys().join("bus/pci/devices").join(address);
+        std::os::unix::fs::symlink(host.sys().join(function), link).expect("a new link");
+    }
+    for (bridge, acs) in [("", 0x1d), ("/0000:42:00.0", 0x1d), ("/0000:42:01.0", 0x01)] {
+        let path = host.sys().join(format!("{way}{bridge}"));
+        fs::write(path.join("config"), config(0x10, acs)).expect("there is room");
+        let address = path.file_name().expect("a name");
+        let link = host.sys().join("bus/pci/devices").join(address);
+        std::os::unix::fs::symlink(&path, link).expect("a new link");
+    }
+    let adapter = "class/infiniband/mlx5_4";
+    host.put(&format!("{adapter}/ports/1/link_layer"), "InfiniBand\n");
+    let function = host.sys().join(format!("{way}/0000:42:01.0/0000:44:00.0"));
+    let device = host.sys().join(adapter).join("device");
+    std::os::unix::fs::symlink(&function, device).expect("a new link");
+
+    let reading = read(&host.settings()).expect("a host");
+    let settings = &reading.inventory.pcie_settings;
+    let address = |text: &str| text.parse::<PciAddress>().expect("an address");
+    // The upstream port is above both, and the other downstream port redirects nothing.
+    assert_eq!(settings.acs_redirect, [address("0000:42:00.0")]);
+    let both = [address("0000:43:00.0"), address("0000:44:00.0")];
+    assert_eq!(settings.iommu_translated, both);
+    assert_eq!(settings.strict_ordering, [address("0000:44:00.0")]);
+    let notes = || Snapshot::take(&host.sys()).expect("a tree").notes;
+    assert_eq!(notes(), Vec::<String>::new());
+
+    // Without the right to the registers behind the first 64 bytes.
+    fs::write(function.join("config"), &config(0, 0)[..64]).expect("there is room");
+    let reading = read(&host.settings()).expect("a host");
+    assert_eq!(reading.inventory.pcie_settings.strict_ordering, []);
+    let notes = notes();
+    assert!(
+        notes.len() == 1 && notes[0].contains("CAP_SYS_ADMIN"),
+        "{notes:?}"
+    );
 }

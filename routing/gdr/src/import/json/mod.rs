@@ -15,6 +15,7 @@ use self::unknown::{Noted, plain};
 use super::error::{ImportError, ImportReason, shown};
 use crate::inventory::{
     Gpu, HcaPort, HostInventory, InventorySource, LinkFamily, LinkLayer, NvLink, NvLinkDomain,
+    PciAddress, PcieSettings,
 };
 
 const VERSION: u64 = 1;
@@ -38,6 +39,8 @@ struct Host {
     tiers: Vec<Vec<Option<String>>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     links: Option<Noted<Links>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pcie_settings: Option<Noted<SettingsEntry>>,
     /// Members that the writer of this file has passed over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unknown_members: Vec<String>,
@@ -99,6 +102,17 @@ struct PortEntry {
     gdr: Option<bool>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     virtual_function: bool,
+}
+
+/// PCI addresses of the functions with each setting.
+#[derive(Serialize, Deserialize)]
+struct SettingsEntry {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    acs_redirect: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    iommu_translated: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    strict_ordering: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -205,8 +219,35 @@ fn model(file: Noted<Host>) -> Result<HostInventory, ImportReason> {
     if let Some(entry) = file.links {
         links(notes.take("links", entry), &mut host, &mut notes)?;
     }
+    if let Some(entry) = file.pcie_settings {
+        host.pcie_settings = settings(notes.take("pcie_settings", entry))?;
+    }
     host.unknown_members = notes.0.into_iter().collect();
     Ok(host)
+}
+
+fn settings(entry: SettingsEntry) -> Result<PcieSettings, ImportReason> {
+    let addresses = |list: Vec<String>| -> Result<Vec<PciAddress>, ImportReason> {
+        let each = list.iter().map(|text| parse(Some(text), "a PCI address"));
+        let found: Vec<Option<PciAddress>> = each.collect::<Result<_, _>>()?;
+        let ascending: BTreeSet<PciAddress> = found.into_iter().flatten().collect();
+        Ok(ascending.into_iter().collect())
+    };
+    Ok(PcieSettings {
+        acs_redirect: addresses(entry.acs_redirect)?,
+        iommu_translated: addresses(entry.iommu_translated)?,
+        strict_ordering: addresses(entry.strict_ordering)?,
+    })
+}
+
+fn settings_entry(settings: &PcieSettings) -> Option<Noted<SettingsEntry>> {
+    let texts = |list: &[PciAddress]| list.iter().map(ToString::to_string).collect();
+    let entry = SettingsEntry {
+        acs_redirect: texts(&settings.acs_redirect),
+        iommu_translated: texts(&settings.iommu_translated),
+        strict_ordering: texts(&settings.strict_ordering),
+    };
+    (*settings != PcieSettings::default()).then(|| entry.into())
 }
 
 fn domain(text: &str) -> Result<NvLinkDomain, ImportReason> {
@@ -323,6 +364,7 @@ fn entry_of(host: &HostInventory) -> Host {
             .collect(),
         tiers: (0..host.gpus.len()).map(row).collect(),
         links: Some(links_entry(host).into()),
+        pcie_settings: settings_entry(&host.pcie_settings),
         unknown_members: host.unknown_members.clone(),
     }
 }

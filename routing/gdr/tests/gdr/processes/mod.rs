@@ -1,6 +1,7 @@
 //! Settings of single processes, as a shell runs them and the libraries read them: each GPU gets
 //! the port that was chosen for it, under any names and orders of devices.
 
+mod exports;
 mod nccl;
 mod nvshmem;
 

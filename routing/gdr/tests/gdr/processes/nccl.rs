@@ -335,7 +335,7 @@ fn fullest(ports: &[usize]) -> usize {
 
 /// The choices of NCCL on a host: with our settings, without, and the best; `None` without GPUs or
 /// ports for computing.
-fn line(name: &str, analysis: &Analysis, across: f64) -> Option<String> {
+pub(super) fn line(name: &str, analysis: &Analysis, across: f64) -> Option<String> {
     let host = &analysis.hosts[0];
     if host.inventory.gpus.is_empty() {
         return None;
@@ -423,7 +423,7 @@ fn nccl_takes_the_best_port_of_every_sample_and_no_worse_one_than_without_settin
     crate::render::golden("nccl-choices.txt", &table);
 }
 
-/// The same host as verbs may list it.
+/// Lists the ports in the opposite order, as verbs may.
 fn reverse_ports(host: &mut HostInventory) {
     let ports = host.hca_ports.len();
     host.hca_ports.reverse();

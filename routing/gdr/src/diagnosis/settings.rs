@@ -1,0 +1,61 @@
+//! Settings of a host's PCIe that slow GPUDirect RDMA.
+
+use super::inventories::port_name;
+use crate::findings::{GpuFinding, GpuFindingKind};
+use crate::host::Host;
+use crate::hosts::HostOrigin;
+use crate::inventory::PciAddress;
+
+/// The functions that a finding names.
+const MOST_NAMED: usize = 16;
+
+/// One finding for each setting that the host has.
+pub(super) fn find(host: &Host, findings: &mut Vec<GpuFinding>) {
+    if host.origin != HostOrigin::Own {
+        return;
+    }
+    let settings = &host.inventory.pcie_settings;
+    for (kind, functions, what) in [
+        (
+            GpuFindingKind::AcsRedirect,
+            &settings.acs_redirect,
+            "ACS redirect is on at the PCIe bridges between GPUs and adapters",
+        ),
+        (
+            GpuFindingKind::IommuTranslates,
+            &settings.iommu_translated,
+            "the IOMMU translates the addresses of GPUs and adapters",
+        ),
+        (
+            GpuFindingKind::RelaxedOrderingOff,
+            &settings.strict_ordering,
+            "relaxed ordering is off at the adapters",
+        ),
+    ] {
+        if functions.is_empty() {
+            continue;
+        }
+        let evidence = format!("{what}: {}", list(functions));
+        let mut finding = GpuFinding::new(kind, &host.name, evidence);
+        if kind != GpuFindingKind::AcsRedirect {
+            let is_named =
+                |pci: Option<PciAddress>| pci.is_some_and(|pci| functions.contains(&pci));
+            let gpus = host.inventory.gpus.iter();
+            let gpus = gpus.filter(|gpu| is_named(gpu.pci));
+            finding.gpus = gpus.map(|gpu| gpu.index).collect();
+            let ports = 0..host.inventory.hca_ports.len();
+            let ports = ports.filter(|&port| is_named(host.inventory.hca_ports[port].pci));
+            finding.ports = ports.map(|port| port_name(host, port)).collect();
+        }
+        findings.push(finding);
+    }
+}
+
+fn list(functions: &[PciAddress]) -> String {
+    let named = functions.iter().take(MOST_NAMED).map(ToString::to_string);
+    let named: Vec<String> = named.collect();
+    match functions.len().saturating_sub(MOST_NAMED) {
+        0 => named.join(" "),
+        rest => format!("{} and {rest} more", named.join(" ")),
+    }
+}

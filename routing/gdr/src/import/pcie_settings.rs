@@ -1,0 +1,57 @@
+//! Settings of PCIe that bear on the traffic between GPUs and adapters.
+
+use std::collections::BTreeSet;
+
+use crate::inventory::{PciAddress, PcieSettings};
+
+/// A GPU or an adapter as `/sys` has it.
+pub(super) struct Function<'a> {
+    pub(super) address: PciAddress,
+    /// `/sys/devices/pci0000:15/0000:15:01.0/…`, which names each bridge on the way.
+    pub(super) place: &'a str,
+    pub(super) is_gpu: bool,
+    /// The type of its IOMMU group: `DMA` and `DMA-FQ` translate, `identity` does not.
+    pub(super) iommu: Option<&'a str>,
+    pub(super) relaxed_ordering: Option<bool>,
+}
+
+impl Function<'_> {
+    /// The host bridge and the bridges below it.
+    fn way(&self) -> Vec<&str> {
+        let parts = self.place.split('/');
+        let mut way: Vec<&str> = parts.skip_while(|part| !part.starts_with("pci")).collect();
+        way.pop();
+        way
+    }
+}
+
+/// The settings of a host; `redirects` tells of a bridge whether ACS redirects the traffic below.
+pub(super) fn settings(
+    functions: &[Function<'_>],
+    redirects: impl Fn(PciAddress) -> bool,
+) -> PcieSettings {
+    let of = |is: &dyn Fn(&Function<'_>) -> bool| -> Vec<PciAddress> {
+        let found = functions.iter().filter(|function| is(function));
+        let addresses: BTreeSet<PciAddress> = found.map(|function| function.address).collect();
+        addresses.into_iter().collect()
+    };
+    let (gpus, adapters): (Vec<_>, Vec<_>) = functions.iter().partition(|one| one.is_gpu);
+    let mut bridges = BTreeSet::new();
+    for gpu in &gpus {
+        for adapter in &adapters {
+            let (one, other) = (gpu.way(), adapter.way());
+            let same = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
+            // Functions that share the host bridge alone meet at the processor anyway.
+            if same > 1 {
+                let below = one[same..].iter().chain(&other[same..]);
+                let below = below.filter_map(|bridge| bridge.parse().ok());
+                bridges.extend(below.filter(|&bridge| redirects(bridge)));
+            }
+        }
+    }
+    PcieSettings {
+        acs_redirect: bridges.into_iter().collect(),
+        iommu_translated: of(&|one| matches!(one.iommu, Some("DMA" | "DMA-FQ"))),
+        strict_ordering: of(&|one| !one.is_gpu && one.relaxed_ordering == Some(false)),
+    }
+}

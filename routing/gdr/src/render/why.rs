@@ -1,0 +1,77 @@
+//! Why a host or a device of a host is not there.
+
+use std::fmt::Write as _;
+
+use crate::Analysis;
+use crate::host::Host;
+use crate::join::{Joined, NotJoined};
+
+/// Each port of the host that is not in the fabric, with the reason and the remedy; nothing where
+/// all are.
+pub(super) fn missing_ports(out: &mut String, host: &Host) -> std::fmt::Result {
+    let ports = host.inventory.hca_ports.iter().zip(&host.joined);
+    let missing = ports.filter_map(|(port, joined)| match joined {
+        Joined::Not(reason) => Some((port, *reason)),
+        Joined::Port { .. } => None,
+    });
+    for (place, (port, reason)) in missing.enumerate() {
+        if place == 0 {
+            writeln!(out, "\nnot in the fabric")?;
+        }
+        writeln!(out, "  {:<12} {}", port.label(), text(reason))?;
+    }
+    Ok(())
+}
+
+const fn text(reason: NotJoined) -> &'static str {
+    match reason {
+        NotJoined::Ethernet => {
+            "its link type is Ethernet; for InfiniBand: `mlxconfig -d ADDRESS set LINK_TYPE_P1=1`, and restart the host"
+        }
+        NotJoined::Down => {
+            "the host says that it is not Active: look at its cable, and at `ibstat`"
+        }
+        NotJoined::NotInFabric => {
+            "no port of the fabric has its GUIDs or its name: look at its cable; a matrix has no GUIDs, `rsmctl gpu probe` has"
+        }
+        NotJoined::Ambiguous => {
+            "several ports of the fabric have its name: import `rsmctl gpu probe`, which has GUIDs"
+        }
+        NotJoined::Taken => "another host claims the port: import the inventories of both again",
+        NotJoined::VirtualFunction => "a virtual function: hints name its physical function",
+    }
+}
+
+/// Why a host that has no inventory is not known, and what to do.
+pub fn why_unknown(analysis: &Analysis, host: &str) -> String {
+    let shown = host.escape_debug();
+    let mut out = format!("nothing is known of GPU host `{shown}`: ");
+    let Some(fabric) = &analysis.fabric else {
+        out.push_str("it has no inventory, and there is no fabric yet");
+        return out;
+    };
+    let first = host.split('.').next().unwrap_or_default();
+    let absent = (fabric.absent.get(host)).or_else(|| fabric.absent.get(first));
+    // Writing to a string cannot fail.
+    let _ = match (fabric.devices(host), absent) {
+        (Some(devices), _) => write!(
+            out,
+            "the fabric has {} devices of it, and it has no inventory: run `rsm-agent` there, or import \
+             `rsmctl gpu probe` of it, or a machine type",
+            devices.len()
+        ),
+        (None, Some(absent)) => write!(
+            out,
+            "it has no inventory, and left the fabric: its first port was at {} until {}",
+            absent.place, absent.until
+        ),
+        (None, None) => write!(
+            out,
+            "it has no inventory, and no device of the fabric is named after it. On the host, `ibstat` lists the \
+             adapters: without any, load the driver (`modprobe mlx5_ib`); with link type Ethernet, set \
+             LINK_TYPE_P1=1; with state Down, look at the cables; with another name, see its first line. \
+             `rsmctl gpu hosts` lists the hosts that are known"
+        ),
+    };
+    out
+}
