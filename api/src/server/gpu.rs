@@ -14,6 +14,7 @@ use super::gpu_export::{self, FileStream};
 use super::gpu_messages;
 use super::gpu_watch::{self, GpuStream};
 use super::paging::Cursor;
+use super::refusal::{gpu_host_kept, no_gpu_host};
 use crate::gpu::{GpuImportError, GpuSubject, Gpus, InventoryDigest};
 use crate::limits::{MAX_FILE_READERS, MAX_WATCHERS};
 use crate::traits::Subnet;
@@ -86,9 +87,7 @@ fn generation(analysis: &Analysis) -> u64 {
 fn place(analysis: &Analysis, host: &str) -> Result<usize, Status> {
     analysis.place(host).ok_or_else(|| {
         let host = host.escape_debug();
-        Status::not_found(format!(
-            "nothing is known of GPU host `{host}`: `rsmctl gpu hosts` lists those there are"
-        ))
+        no_gpu_host(&format!("nothing is known of GPU host `{host}`"))
     })
 }
 
@@ -96,7 +95,7 @@ pub(super) fn kept(error: GpuImportError) -> Status {
     match error {
         GpuImportError::Host(error) => invalid(error),
         GpuImportError::NameTaken { .. } | GpuImportError::WithoutGuids { .. } => {
-            Status::already_exists(error.to_string())
+            gpu_host_kept(&error)
         }
         GpuImportError::Kept(_) => Status::internal(error.to_string()),
     }
