@@ -93,7 +93,7 @@ impl From<Status> for Failure {
     }
 }
 
-/// What rsmctl can do about a refusal, by the reason in its ErrorInfo.
+/// The commands of rsmctl that help after a refusal, by the reason in its ErrorInfo.
 const HINTS: [(&str, &str); 12] = [
     ("NO_SUCH_NAME", "`rsmctl nodes` lists what is there"),
     ("GONE", "`rsmctl expect` lists what is missing"),
