@@ -75,7 +75,7 @@ const SWITCH: &[Query] = &[
         "SwitchCongestionSetting",
         &[],
         &[
-            "Threshold:.......................0xb",
+            "Threshold:.......................0x0b",
             "Packet_Size:.....................8",
             "Marking_Rate:....................9",
         ],
