@@ -8,15 +8,13 @@ use crate::model::{GroupSelector, PortId};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
     /// No node or port has this name.
-    #[error("nothing in the fabric is named `{selector}`: `rsmctl nodes` lists what is there")]
+    #[error("nothing in the fabric is named `{selector}`")]
     NotFound {
         /// The name.
         selector: String,
     },
     /// A node had this name until it disappeared from the subnet.
-    #[error(
-        "`{selector}` is gone: {name} was at {place} until {until} (`rsmctl expect` lists what is missing)"
-    )]
+    #[error("`{selector}` is gone: {name} was at {place} until {until}")]
     Gone {
         /// The name.
         selector: String,
@@ -43,27 +41,25 @@ pub enum LookupError {
         total: usize,
     },
     /// The node has no such port.
-    #[error("{port} does not exist: `rsmctl ports --node {}` lists the ports of that node", port.node)]
+    #[error("{port} does not exist: the node has no port of that number")]
     NoSuchPort {
         /// The requested port.
         port: PortId,
     },
     /// The name identifies a node that is no switch, where a switch is required.
-    #[error(
-        "`{selector}` is not a switch, so it has no forwarding table: `rsmctl nodes --kind switch` lists the switches"
-    )]
+    #[error("`{selector}` is not a switch, so it has no forwarding table")]
     NotASwitch {
         /// The name.
         selector: String,
     },
     /// There is no such partition.
-    #[error("no partition has the P_Key {p_key:#06x}: `rsmctl partitions` lists those there are")]
+    #[error("no partition has the P_Key {p_key:#06x}")]
     NoSuchPartition {
         /// The requested P_Key.
         p_key: u16,
     },
     /// There is no such multicast group.
-    #[error("no multicast group is named `{group}`: `rsmctl multicast` lists those there are")]
+    #[error("no multicast group is named `{group}`")]
     NoSuchGroup {
         /// The name.
         group: GroupSelector,
@@ -105,12 +101,10 @@ pub enum ControlError {
         reason: String,
     },
     /// The queue of requests is full.
-    #[error(
-        "too many requests are waiting already: ask again once a convergence has finished (`rsmctl watch`)"
-    )]
+    #[error("too many requests are waiting already: ask again once a convergence has finished")]
     Busy,
     /// No engine has the name.
-    #[error("{message}: `rsmctl engine list` tells what each promises")]
+    #[error("{message}")]
     UnknownEngine {
         /// The requested name, and the existing ones.
         message: String,
@@ -172,7 +166,7 @@ pub enum RoutingError {
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// No routes are in force.
-    #[error("no routes are in force: `rsmctl status` tells what the subnet manager does")]
+    #[error("no routes are in force: the subnet manager has none yet, or is not master")]
     NoRoutes,
     /// The loss of the named cable or node cannot be computed.
     #[error("{reason}")]
@@ -251,7 +245,7 @@ pub enum SimulationError {
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// The port never had a cable.
-    #[error("{port} has no cable in this simulation: `rsmctl links` lists the cables")]
+    #[error("{port} has no cable in this simulation")]
     NoCable {
         /// The port.
         port: PortId,

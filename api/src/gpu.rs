@@ -53,7 +53,7 @@ pub enum GpuImportError {
         "host `{host}` is another machine: of the {known} GUIDs of adapters in the inventory that \
          came {age} seconds ago, and the {new} of this one, only {common} are the same; two hosts \
          may have one name. If the machine or most of its adapters were exchanged, forget the host \
-         first (`rsmctl gpu forget {host}`)"
+         `{host}` first"
     )]
     NameTaken {
         /// The name.
@@ -71,8 +71,8 @@ pub enum GpuImportError {
     #[error(
         "host `{host}`: this inventory has no GUID of an adapter, and would replace the one with \
          GUIDs that came {age} seconds ago. Import it together with a file that has them, as the \
-         agent's (`rsm-agent --print`): files of one host are merged; or forget the host first \
-         (`rsmctl gpu forget {host}`)"
+         agent's (`rsm-agent --print`): files of one host are merged; or forget the host \
+         `{host}` first"
     )]
     WithoutGuids {
         /// The name.

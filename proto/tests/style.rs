@@ -35,6 +35,14 @@ fn every_method_has_a_request_and_a_response_of_its_own() {
     assert!(seen.len() > 15);
 }
 
+/// The order that `buf format` gives them.
+#[test]
+fn imports_are_sorted() {
+    for file in files() {
+        assert!(file.dependency.is_sorted(), "{}", file.name());
+    }
+}
+
 #[test]
 fn lists_are_paged() {
     for file in files() {

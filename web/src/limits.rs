@@ -65,6 +65,9 @@ pub const MAX_CONVERGENCES: usize = rsm_api::limits::MAX_CONVERGENCES;
 /// their quotes.
 pub const MAX_UFM_BODY_BYTES: usize = 1 << 20;
 
+/// The number of jobs of UFM's REST interface that are kept.
+pub const MAX_UFM_JOBS: usize = 1000;
+
 /// The maximum number of simultaneous answers about all ports or all members: on the largest
 /// fabrics, making one takes some 150 MB.
 pub const MAX_UFM_LISTS: usize = 2;

@@ -119,7 +119,7 @@ impl ApiTokens {
         }
         match found {
             Some(token) if token.ends <= now => Err(format!(
-                "the token {} has ended: make a new one with `rsmctl token new`",
+                "the token {} has ended: make a new one",
                 token.name
             )),
             found => Ok(found.map(|token| (token.name.as_str(), &token.grant))),

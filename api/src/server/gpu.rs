@@ -14,6 +14,7 @@ use super::gpu_export::{self, FileStream};
 use super::gpu_messages;
 use super::gpu_watch::{self, GpuStream};
 use super::paging::Cursor;
+use super::refusal::{gpu_host_kept, no_gpu_host};
 use crate::gpu::{GpuImportError, GpuSubject, Gpus, InventoryDigest};
 use crate::limits::{MAX_FILE_READERS, MAX_WATCHERS};
 use crate::traits::Subnet;
@@ -85,14 +86,14 @@ fn generation(analysis: &Analysis) -> u64 {
 
 fn place(analysis: &Analysis, host: &str) -> Result<usize, Status> {
     let found = analysis.place(host);
-    found.ok_or_else(|| Status::not_found(render::why_unknown(analysis, host)))
+    found.ok_or_else(|| no_gpu_host(&render::why_unknown(analysis, host)))
 }
 
 pub(super) fn kept(error: GpuImportError) -> Status {
     match error {
         GpuImportError::Host(error) => invalid(error),
         GpuImportError::NameTaken { .. } | GpuImportError::WithoutGuids { .. } => {
-            Status::already_exists(error.to_string())
+            gpu_host_kept(&error)
         }
         GpuImportError::Kept(_) => Status::internal(error.to_string()),
     }

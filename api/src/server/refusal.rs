@@ -1,4 +1,5 @@
-//! Errors as gRPC statuses: a code, a text that names the remedy, and ErrorInfo for programs.
+//! Errors as gRPC statuses: a code, a text for people, and ErrorInfo for programs. Texts speak of
+//! no program: a client adds its own remedy for a reason, as rsmctl does.
 //!
 //! ErrorInfo (google.rpc, in the status details) has the domain [`ERROR_DOMAIN`] and a reason that
 //! stays when the text is mended. docs/api.md lists the reasons.
@@ -35,6 +36,16 @@ fn with_metadata(
 pub(super) fn malformed_name(field: &str, error: &impl Display) -> Status {
     let error = format!("{field}: {error}");
     refusal(Code::InvalidArgument, "MALFORMED_NAME", &error)
+}
+
+/// The refusal of a name that no GPU host has.
+pub(super) fn no_gpu_host(error: &impl Display) -> Status {
+    refusal(Code::NotFound, "NO_SUCH_GPU_HOST", error)
+}
+
+/// The refusal of an inventory, because another one of the host is kept.
+pub(super) fn gpu_host_kept(error: &impl Display) -> Status {
+    refusal(Code::AlreadyExists, "GPU_HOST_KEPT", error)
 }
 
 impl From<ParseGroupError> for Status {

@@ -22,12 +22,12 @@ fn check(refusal: &Status, code: Code, part: &str) {
 }
 
 #[test]
-fn unknown_and_ambiguous_names_are_refused_with_a_remedy() {
+fn unknown_and_ambiguous_names_are_refused_by_name() {
     let served = Served::start(Fake::tree(2, 2));
     let mut client = FabricServiceClient::new(served.unix());
     let long = "x".repeat(300);
     for (node, code, part) in [
-        ("nobody", Code::NotFound, "`rsmctl nodes` lists"),
+        ("nobody", Code::NotFound, "nothing in the fabric is named"),
         ("0x00000000deadbeef", Code::NotFound, "0x00000000deadbeef"),
         ("4711", Code::NotFound, "4711"),
         ("leaf-1:9", Code::NotFound, "does not exist"),
@@ -372,4 +372,24 @@ fn a_standby_refuses_and_names_the_master() {
     let request = v1::ResweepRequest::default();
     let refusal = served.block_on(client.resweep(request)).unwrap_err();
     check(&refusal, Code::FailedPrecondition, "LID 9");
+}
+
+/// Texts of refusals are for clients in any language: only rsmctl speaks of its commands.
+#[test]
+fn texts_of_refusals_speak_of_no_command() {
+    let sources = [
+        include_str!("../../src/error.rs"),
+        include_str!("../../src/gpu.rs"),
+        include_str!("../../src/access/api_tokens.rs"),
+        include_str!("../../src/server/gpu.rs"),
+        include_str!("../../src/server/refusal.rs"),
+        include_str!("../../src/server/request.rs"),
+    ];
+    for source in sources {
+        let code = source
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"));
+        let named: Vec<&str> = code.filter(|line| line.contains("rsmctl")).collect();
+        assert_eq!(named, [""; 0]);
+    }
 }

@@ -95,7 +95,7 @@ fn unknown_and_ambiguous_group_names_are_refused() {
     let served = Served::start(Fake::tree(2, 2));
     let mut client = MulticastServiceClient::new(served.unix());
     for (group, code, part) in [
-        ("ff12::1", Code::NotFound, "`rsmctl multicast` lists"),
+        ("ff12::1", Code::NotFound, "no multicast group is named"),
         ("0xc0ff", Code::NotFound, "`0xc0ff`"),
         (
             "0xc001",

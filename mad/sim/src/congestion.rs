@@ -4,11 +4,14 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::congestion::{CLASS_VERSION, CcMad, attribute};
 use rsm_mad::wire::header::{Method, Status};
 
-use crate::congestion_agent::{CongestionAgent, Request};
+use crate::congestion_agent::{CongestionAgent, Request, empty_log};
 use crate::counters::DropReason;
 use crate::error::SimError;
 use crate::personality::Habit;
 use crate::sim::Sim;
+
+/// The unit of an agent's clock.
+const TICK_NS: u64 = 1024;
 
 impl Sim {
     /// The agent of congestion control of an end port; `None` if the device has none, or if neither
@@ -46,7 +49,8 @@ impl Sim {
         let packet = self.packets.get(index);
         let address = self.fabric.address_port(packet.at);
         let node = self.fabric.node_of(address);
-        let (personality, is_switch) = (node.personality, node.is_switch());
+        let personality = node.personality;
+        let switch_ports = node.is_switch().then_some(node.num_ports);
         if personality.has(Habit::DeafToCongestionControl) {
             return Err(CongestionRefusal::Drop(DropReason::Silent));
         }
@@ -76,10 +80,18 @@ impl Sim {
         if is_set && personality.has(Habit::RefusesCongestionSets) {
             return Err(Status::INVALID_FIELD.into());
         }
+        // The clock of an agent has 32 bits.
+        let time = (self.now.as_nanos() / TICK_NS) as u32;
+        if header.attribute() == attribute::CONGESTION_LOG && !is_set {
+            let log = empty_log(switch_ports.is_some(), time);
+            *CcMad::from_bytes_mut(&mut self.packets.get_mut(index).mad).log_mut() = log;
+            return Ok(());
+        }
         let mut request = Request {
             method: header.method(),
             modifier: header.modifier(),
-            is_switch,
+            switch_ports,
+            time,
             drops: personality.has(Habit::DropsCongestionSets),
             data: &mut data,
         };

@@ -1,14 +1,18 @@
 //! Agents of congestion control (IBA annex A10). They store their settings; no packet is marked and
 //! no port slows down.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rsm_mad::wire::congestion::{
-    CC_DATA_LEN, CLASS_VERSION, CaCongestionSetting, CcAttribute, CongestionControlTable,
-    CongestionInfo, CongestionKeyInfo, SwitchCongestionSetting, SwitchControlMap, attribute,
+    AdapterCongestionLog, CC_DATA_LEN, CC_LOG_LEN, CLASS_VERSION, CaCongestionSetting, CcAttribute,
+    CongestionControlTable, CongestionInfo, CongestionKeyInfo, CongestionTimestamp, PORT_BLOCK_LEN,
+    SwitchCongestionLog, SwitchCongestionSetting, SwitchControlMap, SwitchPortCongestionEntry,
+    SwitchPortCongestionSetting, attribute,
 };
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ClassPortInfo, Record};
+
+const UNSUPPORTED: Status = Status::UNSUPPORTED_METHOD_ATTRIBUTE;
 
 /// The number of blocks of an adapter's table, 2 as in ConnectX adapters.
 const TABLE_BLOCKS: u8 = 2;
@@ -20,6 +24,8 @@ pub struct CongestionAgent {
     pub key: CongestionKeyInfo,
     /// The setting of the agent of a switch.
     pub switch: SwitchCongestionSetting,
+    /// The settings of single ports of a switch, by port; ports without one follow [`Self::switch`].
+    pub ports: BTreeMap<u8, SwitchPortCongestionEntry>,
     /// The setting of the agent of an adapter.
     pub adapter: CaCongestionSetting,
     /// The blocks of an adapter's table.
@@ -38,13 +44,20 @@ pub(crate) type CongestionAgents = HashMap<u32, CongestionAgent>;
 pub(crate) struct Request<'a> {
     pub(crate) method: Method,
     pub(crate) modifier: u32,
-    pub(crate) is_switch: bool,
+    /// The number of ports of a switch without its port 0; `None` at adapters.
+    pub(crate) switch_ports: Option<u8>,
+    /// The clock of the agent, in units of 1.024 µs.
+    pub(crate) time: u32,
     /// Whether the agent acknowledges Sets without changing anything.
     pub(crate) drops: bool,
     pub(crate) data: &'a mut [u8; CC_DATA_LEN],
 }
 
 impl Request<'_> {
+    fn is_switch(&self) -> bool {
+        self.switch_ports.is_some()
+    }
+
     /// Answers with the setting; in a Set, `change` first copies the fields of the new setting.
     fn answer<A: CcAttribute>(&mut self, held: &mut A, change: impl FnOnce(&mut A, A)) {
         if self.method == Method::SET && !self.drops {
@@ -63,7 +76,6 @@ impl CongestionAgent {
         request: &mut Request<'_>,
     ) -> Result<(), Status> {
         let is_set = request.method == Method::SET;
-        let refused = Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         match attribute {
             attribute::CLASS_PORT_INFO if !is_set => {
                 request.data.fill(0);
@@ -73,7 +85,7 @@ impl CongestionAgent {
             }
             attribute::CONGESTION_INFO if !is_set => {
                 let mut info = CongestionInfo::default();
-                if !request.is_switch {
+                if !request.is_switch() {
                     info.set_control_table_cap(TABLE_BLOCKS);
                 }
                 *request.data = info.to_data();
@@ -89,13 +101,17 @@ impl CongestionAgent {
                     *request.data = hidden.set_cc_key(0).to_data();
                 }
             }
-            attribute::SWITCH_CONGESTION_SETTING if request.is_switch => {
+            attribute::SWITCH_CONGESTION_SETTING if request.is_switch() => {
                 request.answer(&mut self.switch, take_switch_setting);
             }
-            attribute::CA_CONGESTION_SETTING if !request.is_switch => {
+            attribute::SWITCH_PORT_CONGESTION_SETTING => {
+                let last = request.switch_ports.ok_or(UNSUPPORTED)?;
+                self.handle_ports(last, request)?;
+            }
+            attribute::CA_CONGESTION_SETTING if !request.is_switch() => {
                 request.answer(&mut self.adapter, take_adapter_setting);
             }
-            attribute::CONGESTION_CONTROL_TABLE if !request.is_switch => {
+            attribute::CONGESTION_CONTROL_TABLE if !request.is_switch() => {
                 let block = self.table.get_mut(request.modifier as usize);
                 let block = block.ok_or(Status::INVALID_FIELD)?;
                 request.answer(block, |held, new| *held = new);
@@ -104,9 +120,48 @@ impl CongestionAgent {
                     block.set_ccti_limit(limit);
                 });
             }
-            _ => return refused,
+            attribute::TIMESTAMP if !is_set => {
+                let mut stamp = CongestionTimestamp::default();
+                *request.data = stamp.set_time(request.time).to_data();
+            }
+            _ => return Err(UNSUPPORTED),
         }
         Ok(())
+    }
+
+    /// Answers a request for a block of ports of a switch whose highest port is `last`. A Set changes
+    /// the ports whose entries are valid.
+    fn handle_ports(&mut self, last: u8, request: &mut Request<'_>) -> Result<(), Status> {
+        let first = (request.modifier as usize).checked_mul(PORT_BLOCK_LEN);
+        let first = first.filter(|&first| first <= usize::from(last));
+        let first = first.ok_or(Status::INVALID_FIELD)?;
+        let ports = (first..=usize::from(last)).take(PORT_BLOCK_LEN);
+        let mut block = SwitchPortCongestionSetting::default();
+        for (port, entry) in ports.map(|port| port as u8).zip(&mut block.entries) {
+            *entry = self.ports.get(&port).copied().unwrap_or_default();
+        }
+        request.answer(&mut block, |held, new| {
+            let ports = (first..=usize::from(last)).take(PORT_BLOCK_LEN);
+            for ((port, entry), new) in ports.zip(&mut held.entries).zip(new.entries) {
+                if new.valid() {
+                    *entry = new;
+                    self.ports.insert(port as u8, new);
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+/// The CongestionLog of an agent that never saw congestion.
+pub(crate) fn empty_log(is_switch: bool, time: u32) -> [u8; CC_LOG_LEN] {
+    match is_switch {
+        true => SwitchCongestionLog::default()
+            .set_current_time(time)
+            .to_log(),
+        false => AdapterCongestionLog::default()
+            .set_current_time(time)
+            .to_log(),
     }
 }
 

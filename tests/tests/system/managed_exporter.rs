@@ -81,6 +81,25 @@ const OTHERS: [(&str, &[&str]); 17] = [
     ("infiniband_exporter_collect_timeouts", &["collector"]),
 ];
 
+/// The metrics that SckyzO's fork adds or renames in version 2.0, and that rsm has, with their
+/// labels.
+const OF_FORK: [(&str, &[&str]); 5] = [
+    ("infiniband_switch_up", &["guid", "switch"]),
+    ("infiniband_hca_up", &["guid", "hca"]),
+    ("infiniband_switch_port_state", &["guid", "port", "switch"]),
+    (
+        "infiniband_hca_port_rate_bytes_per_second",
+        &["guid", "hca"],
+    ),
+    (
+        "infiniband_hca_port_raw_rate_bytes_per_second",
+        &["guid", "hca"],
+    ),
+];
+
+/// The name of `dli_mapping_errors_total` in the fork.
+const RENAMED: &str = "dlid_mapping_errors_total";
+
 const UPLINK_OF_SWITCH: [&str; 8] = [
     "guid",
     "port",
@@ -103,9 +122,15 @@ const UPLINK_OF_HCA: [&str; 8] = [
     "uplink_type",
 ];
 
-/// The metrics of that version that rsm lacks: the last execution of runs that end
-/// (`--exporter.runonce`), and readings of a chassis, which `ibswinfo` takes from vendor registers.
-const ABSENT: [&str; 10] = [
+/// The metrics of both versions that rsm lacks: the last execution of runs that end
+/// (`--exporter.runonce`), readings of a chassis, which `ibswinfo` takes from vendor registers, and
+/// the exporter's build and totals of its scrapes.
+const ABSENT: [&str; 15] = [
+    "infiniband_exporter_build_info",
+    "infiniband_exporter_collect_errors_total",
+    "infiniband_exporter_collect_timeouts_total",
+    "infiniband_exporter_collect_retries_total",
+    "infiniband_ibswinfo_up",
     "infiniband_exporter_last_execution",
     "infiniband_switch_hardware_info",
     "infiniband_switch_uptime_seconds",
@@ -169,14 +194,13 @@ impl Scraped {
 fn expected() -> BTreeMap<String, Vec<String>> {
     let names = |labels: &[&str]| labels.iter().map(|&label| label.to_owned()).collect();
     let of_ports = ["switch", "hca"].into_iter().flat_map(|kind| {
-        OF_PORTS.map(|name| {
-            (
-                format!("infiniband_{kind}_port_{name}"),
-                names(&["guid", "port"]),
-            )
+        OF_PORTS.iter().chain([&RENAMED]).map(move |name| {
+            let name = format!("infiniband_{kind}_port_{name}");
+            (name, names(&["guid", "port"]))
         })
     });
-    let others = OTHERS.map(|(name, labels)| (name.to_owned(), names(labels)));
+    let others = OTHERS.iter().chain(&OF_FORK);
+    let others = others.map(|&(name, labels)| (name.to_owned(), names(labels)));
     of_ports.chain(others).collect()
 }
 
@@ -226,6 +250,18 @@ fn names_and_labels_are_those_of_infiniband_exporter() {
     let unique: BTreeSet<&str> = series.iter().copied().collect();
     assert_eq!(unique.len(), series.len());
     collectors_and_guids(&site, &scraped);
+    site.rsmctl(&["sim", "unlink", "leaf-01", "3"]);
+    let is_down = wait_for_every(LOOK, LIMIT, || {
+        let text = get(site.address(), "/metrics?detail=ports").text();
+        let mut lines = text.lines();
+        let is_down = |line: &str| {
+            line.starts_with("infiniband_switch_port_state{")
+                && line.contains("port=\"3\",switch=\"MF0;leaf-01:")
+                && line.ends_with(" 0")
+        };
+        lines.any(is_down).then_some(())
+    });
+    assert!(is_down.is_some());
 }
 
 /// Checks that collectors have the exporter's names, and HCAs the GUIDs of their ports.
@@ -248,6 +284,21 @@ fn collectors_and_guids(site: &Site, scraped: &Scraped) {
         .filter(|port| port["key"]["number"] == 1)
         .map(|port| port["guid"].as_str().unwrap().to_owned())
         .collect();
+    let ends_with = |name: &str, value: &str| {
+        let lines = of(name).into_iter();
+        lines.filter(|line| line.ends_with(value)).count()
+    };
+    for kind in ["switch", "hca"] {
+        let name = |of: &str| format!("infiniband_{kind}_{of}");
+        let up = ends_with(&name("up"), " 1");
+        let failed = [name("collect_error"), name("collect_timeout")];
+        let failed = failed.iter().map(|name| ends_with(name, " 1"));
+        let all = of(&name("up")).len();
+        assert_eq!(all, of(&name("collect_error")).len());
+        assert!(up > 0 && up + failed.sum::<usize>() == all, "{up} of {all}");
+    }
+    // Each of the six switches has four ports; sixteen cables have 24 ends at switches.
+    assert_eq!(ends_with("infiniband_switch_port_state", " 1"), 24);
     let rates = of("infiniband_hca_rate_bytes_per_second");
     assert_eq!(rates.len(), 8);
     for line in rates {

@@ -103,6 +103,17 @@ impl Ufm {
         let answer = self.call(method, path, body);
         assert_eq!(answer, (200, json!({})), "{method} {path}");
     }
+
+    /// Makes a change, which must be answered with 200 and a complete job; returns the job.
+    fn job(&self, path: &str, body: &Value) -> Value {
+        let (status, job) = self.call("POST", path, body);
+        assert_eq!(
+            (status, &job["Status"]),
+            (200, &json!("Completed")),
+            "{job}"
+        );
+        job
+    }
 }
 
 /// Encodes text as base64 (RFC 4648), independently of the server's code.
@@ -167,7 +178,7 @@ fn calls_of_ib_kubernetes_are_answered_as_it_expects() {
 fn ports_that_a_deletion_cuts_off_are_counted_in_the_audit_log() {
     let ufm = Ufm::start("");
     let hosts = json!({"pkey": "0x9", "hosts_names": "host-002,host-003,host-004"});
-    ufm.change("POST", "/ufmRest/resources/pkeys/hosts", &hosts);
+    ufm.job("/ufmRest/resources/pkeys/hosts", &hosts);
     ufm.change("DELETE", "/ufmRest/resources/pkeys/0x9", &Value::Null);
     let audit = ufm.site.directory().join("state/audit.jsonl");
     let is_there = wait_for_every(POLL, LIMIT, || {
@@ -284,7 +295,7 @@ fn calls_of_volcano_slurm_and_other_clients_are_answered() {
         .map(|name| name.split(' ').next().unwrap_or(name));
     let names: Vec<&str> = names.collect();
     let add = json!({"hosts_names": names.join(","), "pkey": "0x20", "ip_over_ib": false, "index0": true});
-    ufm.change("POST", &v2("/resources/pkeys/hosts"), &add);
+    ufm.job(&v2("/resources/pkeys/hosts"), &add);
     let members = |p_key: &str| {
         let one = ufm.get(&v2(&format!("/resources/pkeys/{p_key}/?guids_data=True")));
         one["guids"].as_array().cloned().unwrap_or_default()
@@ -512,6 +523,11 @@ fn tokens_have_roles_and_end_and_every_request_is_in_the_audit_log() {
     let seen = ufm.ask("GET", path, &format!("Bearer {blue}"), "").json();
     let seen: Vec<&String> = seen.as_object().expect("a map").keys().collect();
     assert_eq!(seen, ["0x50"]);
+    let hosts = json!({"pkey": "0x70", "hosts_names": "host-002"});
+    let number = ufm.job(&format!("{path}/hosts"), &hosts)["ID"].clone();
+    let job = format!("/ufmRestV3/jobs/{}", number.as_str().expect("a number"));
+    assert_eq!(status(&reader, "GET", &job, ""), 200);
+    assert_eq!(status(&blue, "GET", &job, ""), 404, "of another tenant");
     let ended = ufm.ask("GET", path, "Bearer once-good", "");
     assert_eq!(ended.status, 401);
     assert!(ended.text().contains("has ended"), "{}", ended.text());
@@ -656,4 +672,44 @@ fn scripts_of_the_sdk_read_links_systems_unhealthy_ports_and_events() {
     });
     let down = down.expect("the loss of the cable is told");
     assert_eq!(down["name"], "Link is Down");
+}
+
+/// ufmfabric and the scripts of UFM's SDK take the job from the answer, or from its header Location,
+/// and ask for it until it is complete.
+#[test]
+fn hosts_are_added_by_a_job_that_clients_wait_for() {
+    let ufm = Ufm::start("");
+    let path = "/ufmRest/resources/pkeys/hosts";
+    let add = json!({
+        "hosts_names": "host-002,host-003", "pkey": "0x1234", "ip_over_ib": true, "index0": false,
+        "membership": "full",
+    });
+    let authorization = format!("Basic {}", ufm.token);
+    let answer = ufm.ask("POST", path, &authorization, &add.to_string());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let made = answer.json();
+    // Clients in Go match the names of fields in any case.
+    let fields = made.as_object().expect("a job").keys();
+    assert!(fields.clone().any(|name| name.eq_ignore_ascii_case("id")));
+    let location = answer.header("location").expect("a job has a place");
+    let number = location.rsplit('/').next().expect("a number");
+    assert_eq!(made["ID"], number);
+
+    let job = ufm.get(&format!("/ufmRest/jobs/{number}?advanced_information=true"));
+    assert_eq!(job, made);
+    assert_eq!(
+        (&job["Status"], &job["Progress"]),
+        (&json!("Completed"), &json!(100))
+    );
+    assert_eq!(job["CreatedBy"], "kube");
+    assert_eq!(job["Summary"], "PKey 0x1234 has the ports of 2 hosts");
+    let members = ufm.get("/ufmRest/resources/pkeys/0x1234?guids_data=true");
+    assert_eq!(members["guids"].as_array().map(Vec::len), Some(2));
+
+    // A refused change makes no job.
+    let unknown = json!({"hosts_names": "nobody", "pkey": "0x1234"});
+    assert_eq!(ufm.call("POST", path, &unknown).0, 404);
+    assert_eq!(ufm.get("/ufmRest/jobs"), json!([made]));
+    assert_eq!(ufm.call("GET", "/ufmRest/jobs/2", &Value::Null).0, 404);
+    assert_eq!(ufm.call("GET", "/ufmRest/jobs/one", &Value::Null).0, 400);
 }

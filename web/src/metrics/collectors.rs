@@ -3,10 +3,12 @@
 //!
 //! rsm reads continuously and not for a scrape: the durations are those of the last readings.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use rsm_api::model::{AgentState, Answering};
+use rsm_api::model::{AgentState, Answering, NodeFilter};
 use rsm_api::{CountersQueries, Subnet};
+use rsm_ids::Guid;
 
 use super::Shard;
 use super::text::Text;
@@ -18,12 +20,14 @@ const OF_DEVICES: [Collector; 2] = [
         duration: "infiniband_switch_collect_duration_seconds",
         error: "infiniband_switch_collect_error",
         timeout: "infiniband_switch_collect_timeout",
+        up: "infiniband_switch_up",
     },
     Collector {
         name: "hca",
         duration: "infiniband_hca_collect_duration_seconds",
         error: "infiniband_hca_collect_error",
         timeout: "infiniband_hca_collect_timeout",
+        up: "infiniband_hca_up",
     },
 ];
 
@@ -32,6 +36,8 @@ struct Collector {
     duration: &'static str,
     error: &'static str,
     timeout: &'static str,
+    /// The family of SckyzO's fork that says whether the last reading succeeded.
+    up: &'static str,
 }
 
 /// Writes the collectors' own families: duration, errors and timeouts.
@@ -116,7 +122,17 @@ fn kind(agent: &AgentState) -> usize {
 }
 
 /// Writes the metrics of the agents in a shard of the nodes.
-pub(super) fn devices(text: &mut Text, counters: &dyn CountersQueries, shard: Shard) {
+pub(super) fn devices(
+    text: &mut Text,
+    subnet: &dyn Subnet,
+    counters: &dyn CountersQueries,
+    shard: Shard,
+) {
+    let nodes = subnet.nodes(None, usize::MAX, &NodeFilter::default()).items;
+    let nodes = nodes.into_iter().filter(|node| shard.has(node.key));
+    let names: HashMap<Guid, String> = nodes
+        .map(|node| (node.key, node.message.description))
+        .collect();
     let mut agents: [Vec<AgentState>; 2] = Default::default();
     counters.each_agent(&mut |agent| {
         if shard.has(agent.node) && agent.answering != Answering::New {
@@ -143,6 +159,17 @@ pub(super) fn devices(text: &mut Text, counters: &dyn CountersQueries, shard: Sh
                 if let Some(value) = value(agent) {
                     family.sample(&labels, value);
                 }
+            }
+        }
+        let help = "Whether the last reading of the counters succeeded";
+        let mut family = text.gauge(collector.up, help);
+        for agent in &agents {
+            // A node that has just left has no name.
+            if let Some(name) = names.get(&agent.node) {
+                let guid = agent.guid.to_string();
+                let labels = [("guid", guid.as_str()), (collector.name, name)];
+                let is_up = agent.answering == Answering::Answers;
+                family.sample(&labels, u64::from(is_up));
             }
         }
     }

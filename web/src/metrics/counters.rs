@@ -77,6 +77,8 @@ named! {
         "Packets received without room for them, a cause of receive_errors";
     "PortDLIDMappingErrors", "dli_mapping_errors", true,
         "Packets received for an unknown DLID, a cause of receive_errors";
+    "PortDLIDMappingErrors", "dlid_mapping_errors", true,
+        "The name of dli_mapping_errors in SckyzO's fork";
     "PortVLMappingErrors", "vl_mapping_errors", true,
         "Packets received for VLs that the output lacks, a cause of receive_errors";
     "PortLoopingErrors", "looping_errors", true,
@@ -111,16 +113,16 @@ impl Families {
     fn add(&mut self, port: &PortTotals<'_>, mut is_wanted: impl FnMut(&Named, u64) -> bool) {
         let families = &mut self.0[usize::from(!port.is_switch)];
         for &(counter, total) in port.totals.iter().chain(port.causes) {
-            let place = NAMED.iter().position(|named| named.counter == counter);
-            let Some(place) = place.filter(|&place| is_wanted(&NAMED[place], total)) else {
-                continue;
-            };
             let value = match counter {
                 "PortXmitData" | "PortRcvData" => total.saturating_mul(WORD),
                 _ => total,
             };
             let sample = (port.guid, port.port.number, value);
-            families.entry(place).or_default().push(sample);
+            for (place, named) in NAMED.iter().enumerate() {
+                if named.counter == counter && is_wanted(named, total) {
+                    families.entry(place).or_default().push(sample);
+                }
+            }
         }
     }
 

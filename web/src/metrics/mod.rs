@@ -112,7 +112,7 @@ impl Exporter {
         let mut text = Text::new();
         if let Some(counters) = self.counters.as_deref() {
             counters::ports(&mut text, counters, shard);
-            collectors::devices(&mut text, counters, shard);
+            collectors::devices(&mut text, self.subnet.as_ref(), counters, shard);
         }
         ports::write(&mut text, self.subnet.as_ref(), shard);
         text.finish()

@@ -2,7 +2,7 @@
 //! dashboards and rules work.
 
 use rsm_api::link_rate::link_rate;
-use rsm_api::model::{LinkFilter, NodeFilter, NodeKind, PortId};
+use rsm_api::model::{LinkFilter, NodeFilter, NodeKind, PortFilter, PortId, PortState};
 use rsm_api::{Subnet, v1};
 use rsm_ids::{Guid, PortNum};
 
@@ -134,6 +134,7 @@ pub(super) fn write(text: &mut Text, subnet: &dyn Subnet, shard: Shard) {
     );
     uplinks(&mut family, "hca", &ends.hosts);
     rates(text, &ends);
+    states(text, subnet, shard);
 }
 
 fn uplinks(family: &mut Family<'_>, label: &str, ends: &[End<'_>]) {
@@ -157,54 +158,109 @@ fn uplinks(family: &mut Family<'_>, label: &str, ends: &[End<'_>]) {
     }
 }
 
+/// The labels of a family of rates.
+#[derive(Clone, Copy)]
+enum RateLabels {
+    /// GUID and number of a switch's port.
+    SwitchPort,
+    /// The GUID of an HCA's port, which is its own.
+    HcaPort,
+    /// The GUID of an HCA's port, and the HCA's name, as SckyzO's fork has it.
+    NamedHcaPort,
+}
+
+/// The families of rates: name, help, labels, and whether the rate is the raw one.
+const RATES: [(&str, &str, RateLabels, bool); 6] = [
+    (
+        "infiniband_switch_port_rate_bytes_per_second",
+        "Effective rate of a port of a switch",
+        RateLabels::SwitchPort,
+        false,
+    ),
+    (
+        "infiniband_switch_port_raw_rate_bytes_per_second",
+        "Raw rate of a port of a switch",
+        RateLabels::SwitchPort,
+        true,
+    ),
+    (
+        "infiniband_hca_rate_bytes_per_second",
+        "Effective rate of a port of an HCA",
+        RateLabels::HcaPort,
+        false,
+    ),
+    (
+        "infiniband_hca_raw_rate_bytes_per_second",
+        "Raw rate of a port of an HCA",
+        RateLabels::HcaPort,
+        true,
+    ),
+    (
+        "infiniband_hca_port_rate_bytes_per_second",
+        "Effective rate of a port of an HCA",
+        RateLabels::NamedHcaPort,
+        false,
+    ),
+    (
+        "infiniband_hca_port_raw_rate_bytes_per_second",
+        "Raw rate of a port of an HCA",
+        RateLabels::NamedHcaPort,
+        true,
+    ),
+];
+
 /// Writes the rates of ports; a port whose rate is unknown has no line.
 fn rates(text: &mut Text, ends: &Ends<'_>) {
-    let bytes = |end: &End<'_>| {
-        let rate = link_rate(end.link.width(), end.link.speed())?;
-        Some((rate.data_bits as f64 / 8.0, rate.raw_bits as f64 / 8.0))
-    };
-    let families: [(&'static str, &str, bool, bool); 4] = [
-        (
-            "infiniband_switch_port_rate_bytes_per_second",
-            "Effective rate of a port of a switch",
-            true,
-            false,
-        ),
-        (
-            "infiniband_switch_port_raw_rate_bytes_per_second",
-            "Raw rate of a port of a switch",
-            true,
-            true,
-        ),
-        (
-            "infiniband_hca_rate_bytes_per_second",
-            "Effective rate of a port of an HCA",
-            false,
-            false,
-        ),
-        (
-            "infiniband_hca_raw_rate_bytes_per_second",
-            "Raw rate of a port of an HCA",
-            false,
-            true,
-        ),
-    ];
-    for (name, help, of_switch, raw) in families {
+    for (name, help, labels, is_raw) in RATES {
         let mut family = text.gauge(name, help);
-        let ends = if of_switch {
-            &ends.switches
-        } else {
-            &ends.hosts
+        let ends = match labels {
+            RateLabels::SwitchPort => &ends.switches,
+            RateLabels::HcaPort | RateLabels::NamedHcaPort => &ends.hosts,
         };
         for end in ends {
-            let Some((data_rate, raw_rate)) = bytes(end) else {
+            let Some(rate) = link_rate(end.link.width(), end.link.speed()) else {
                 continue;
             };
-            let port = end.number.to_string();
-            let labels = [("guid", end.address.guid.as_str()), ("port", &port)];
-            // An HCA's port has a GUID of its own, and no number beside it.
-            let labels = if of_switch { &labels[..] } else { &labels[..1] };
-            family.sample(labels, if raw { raw_rate } else { data_rate });
+            let guid = ("guid", end.address.guid.as_str());
+            let bits = if is_raw {
+                rate.raw_bits
+            } else {
+                rate.data_bits
+            };
+            let bytes = bits as f64 / 8.0;
+            match labels {
+                RateLabels::SwitchPort => {
+                    family.sample(&[guid, ("port", &end.number.to_string())], bytes);
+                }
+                RateLabels::HcaPort => family.sample(&[guid], bytes),
+                RateLabels::NamedHcaPort => family.sample(&[guid, ("hca", end.name)], bytes),
+            }
         }
+    }
+}
+
+/// Writes whether each external port of the switches in a shard has a link, as SckyzO's fork does.
+fn states(text: &mut Text, subnet: &dyn Subnet, shard: Shard) {
+    let filter = PortFilter {
+        node_kind: Some(NodeKind::Switch),
+        ..PortFilter::default()
+    };
+    let ports = subnet.ports(None, usize::MAX, &filter).items.into_iter();
+    let ports = ports.filter(|port| port.key.number.0 != 0 && shard.has(port.key.node));
+    let mut family = text.gauge(
+        "infiniband_switch_port_state",
+        "Whether a port of a switch has a link",
+    );
+    for port in ports {
+        let labels = [
+            ("guid", port.key.node.to_string()),
+            ("port", port.key.number.0.to_string()),
+            ("switch", port.message.node_description.clone()),
+        ];
+        let labels = labels
+            .each_ref()
+            .map(|(name, value)| (*name, value.as_str()));
+        let is_up = port.message.state() != PortState::Down;
+        family.sample(&labels, u64::from(is_up));
     }
 }

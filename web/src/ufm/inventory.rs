@@ -181,7 +181,6 @@ pub(super) fn shown_event(event: &v1::Event) -> Option<Value> {
         _ => return None,
     };
     let (object, described) = subject?;
-    let at = timestamp(event.at_unix_ms);
     Some(json!({
         "id": event.sequence,
         "type": number,
@@ -189,11 +188,17 @@ pub(super) fn shown_event(event: &v1::Event) -> Option<Value> {
         "name": name,
         "severity": severity,
         // UFM's form: `2019-10-27 13:17:33`.
-        "timestamp": at.get(..19).unwrap_or(&at).replace('T', " "),
+        "timestamp": shown_time(event.at_unix_ms),
         "object_name": object,
         "object_path": described,
         "description": format!("{name}: {described}"),
         "category": "Fabric Topology",
         "counter": "N/A",
     }))
+}
+
+/// A time in milliseconds since the Unix epoch, as UFM writes it: in UTC, to the second.
+pub(super) fn shown_time(unix_ms: u64) -> String {
+    let at = timestamp(unix_ms);
+    at.get(..19).unwrap_or(&at).replace('T', " ")
 }

@@ -6,6 +6,7 @@
 
 mod body;
 mod inventory;
+mod jobs;
 mod route;
 mod show;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
 use self::body::{Members, Settings};
+use self::jobs::Jobs;
 use self::route::{Change, Reading, Route};
 use crate::limits::{MAX_UFM_BODY_BYTES, MAX_UFM_LISTS};
 use crate::reply::{self, Reply, failure};
@@ -67,6 +69,7 @@ pub(crate) struct Ufm {
     actions: Option<Arc<dyn ActionLog>>,
     /// The permits for answers about all ports or members.
     lists: Arc<Semaphore>,
+    jobs: Jobs,
 }
 
 /// Whether a path belongs to the interface.
@@ -101,6 +104,7 @@ impl Ufm {
             control: Arc::clone(&backend.control),
             actions: backend.actions.clone(),
             lists: Arc::new(Semaphore::new(MAX_UFM_LISTS)),
+            jobs: Jobs::default(),
         }
     }
 
@@ -131,25 +135,41 @@ impl Ufm {
             gate.refused(Some(&caller), &peer, &call, &status);
             return refusal(&status);
         }
-        let outcome = match route {
-            Route::Read(reading) => return self.read(&caller, reading).await,
+        match route {
+            Route::Read(reading) => self.read(&caller, reading).await,
             Route::Change(change) => {
-                let body = to_bytes(request.into_body(), MAX_UFM_BODY_BYTES).await;
-                match body {
-                    Ok(body) => self.change(&caller, &peer, &call, change, body).await,
-                    Err(_too_large) => Err((
-                        StatusCode::PAYLOAD_TOO_LARGE,
-                        format!(
-                            "a body of more than {MAX_UFM_BODY_BYTES} bytes: send several requests"
-                        ),
-                    )),
+                let made = self.make(&caller, &peer, &call, change, request.into_body());
+                match made.await {
+                    Ok(reply) => reply,
+                    Err((code, text)) => failure(code, &text),
                 }
             }
-        };
-        match outcome {
-            Ok(_) => reply::json(&serde_json::Map::new()),
-            Err((code, text)) => failure(code, &text),
         }
+    }
+
+    /// Makes a change, and answers it: with a job where UFM has one, else with an empty object.
+    async fn make(
+        &self,
+        caller: &Caller,
+        peer: &Peer,
+        call: &str,
+        change: Change,
+        body: Body,
+    ) -> Result<Reply, Refused> {
+        let body = to_bytes(body, MAX_UFM_BODY_BYTES).await;
+        let body = body.map_err(|_too_large| {
+            let text =
+                format!("a body of more than {MAX_UFM_BODY_BYTES} bytes: send several requests");
+            (StatusCode::PAYLOAD_TOO_LARGE, text)
+        })?;
+        let adds_hosts = matches!(change, Change::AddHosts);
+        self.change(caller, peer, call, change, body.clone())
+            .await?;
+        if !adds_hosts {
+            return Ok(reply::json(&serde_json::Map::new()));
+        }
+        let (p_key, hosts, _) = body::hosts(&body)?;
+        Ok(self.jobs.completed(p_key, hosts.len(), &caller.name))
     }
 
     async fn read(&self, caller: &Caller, reading: Reading) -> Reply {
@@ -179,6 +199,10 @@ impl Ufm {
                 let subnet = Arc::clone(&self.subnet);
                 self.list(move || Ok(inventory::events(&*subnet))).await
             }
+            Reading::Jobs(of) => match self.jobs.shown(&caller.grant, of) {
+                Ok(jobs) => reply::json(&jobs),
+                Err((code, text)) => failure(code, &text),
+            },
             Reading::Pkeys { of, shown } => {
                 let (subnet, grant) = (Arc::clone(&self.subnet), caller.grant.clone());
                 self.list(move || show::pkeys(&*subnet, &grant, of, shown))

@@ -32,6 +32,8 @@ pub(super) enum Reading {
     UnhealthyPorts,
     /// The latest changes of nodes and cables.
     Events,
+    /// The latest jobs, or the one with this number.
+    Jobs(Option<u64>),
     /// All partitions, or one.
     Pkeys {
         /// The P_Key of the one partition; `None` for all.
@@ -110,6 +112,8 @@ impl Route {
             ("GET", ["resources", "systems"]) => Route::Read(Reading::Systems(systems(query)?)),
             ("GET", ["app", "unhealthy_ports"]) => Route::Read(Reading::UnhealthyPorts),
             ("GET", ["app", "events"]) => Route::Read(Reading::Events),
+            ("GET", ["jobs"]) => Route::Read(Reading::Jobs(None)),
+            ("GET", ["jobs", number]) => Route::Read(Reading::Jobs(Some(job(number)?))),
             ("GET", ["resources", "pkeys"]) => Route::Read(Reading::Pkeys {
                 of: None,
                 shown: shown(query)?,
@@ -144,11 +148,19 @@ impl Route {
     /// The right that the route needs.
     pub(super) fn need(&self) -> Need {
         match self {
-            Route::Read(Reading::Pkeys { .. } | Reading::Version) => Need::SeePartitions,
+            Route::Read(Reading::Pkeys { .. } | Reading::Jobs(_) | Reading::Version) => {
+                Need::SeePartitions
+            }
             Route::Read(_) => Need::Read,
             Route::Change(_) => Need::ChangePartitions,
         }
     }
+}
+
+/// The number of a job.
+fn job(text: &str) -> Result<u64, Refused> {
+    let number = text.parse().ok();
+    number.ok_or_else(|| bad("jobs: expected the number of a job, as in /jobs/1"))
 }
 
 /// The name and value pairs of a query; parameters that rsm does not know have no effect.

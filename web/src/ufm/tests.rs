@@ -1,14 +1,16 @@
 use axum::http::{Method, StatusCode};
-use rsm_api::access::Need;
+use rsm_api::access::{Grant, Need};
 use rsm_api::model::{MemberName, Membership};
 use rsm_api::v1::{self, event::Change};
 use rsm_ids::Guid;
 
 use super::body::{host_names, hosts, membership, p_key, qos, unescaped};
 use super::inventory::{shown_event, shown_unhealthy};
+use super::jobs::Jobs;
 use super::route::{Change as Asked, PortFilter, Reading, Route, Shown, System};
 use super::show::is_named;
 use super::{below, is_path};
+use crate::limits::MAX_UFM_JOBS;
 
 fn route(method: &str, path: &str, query: &str) -> Result<Route, StatusCode> {
     let method: Method = method.parse().expect("a method");
@@ -90,6 +92,8 @@ fn unknown_routes_are_not_found_and_wrong_values_bad() {
         ("GET", "/resources/ports", "page_number=1&rpp=20", 400),
         ("GET", "/resources/links", "page_number=1", 400),
         ("GET", "/resources/systems", "type=gateway", 400),
+        ("GET", "/jobs/-1", "", 400),
+        ("POST", "/jobs/abortall", "", 404),
     ] {
         let refused = route(method, path, query).expect_err(path);
         assert_eq!(refused.as_u16(), code, "{method} {path}");
@@ -124,6 +128,29 @@ fn every_change_needs_the_right_to_change_partitions() {
         let need = route("GET", path, "").map(|route| route.need());
         assert_eq!(need, Ok(Need::Read), "{path}");
     }
+}
+
+#[test]
+fn jobs_are_numbered_and_the_oldest_go() {
+    let jobs = Jobs::default();
+    for _ in 0..=MAX_UFM_JOBS {
+        jobs.completed(5, 2, "kube");
+    }
+    let all = Grant::everything();
+    assert_eq!(
+        jobs.shown(&all, Some(1)).map_err(|(code, _)| code.as_u16()),
+        Err(404)
+    );
+    let last = jobs.shown(&all, Some(1001)).expect("it is the latest");
+    assert_eq!(
+        (&last["ID"], &last["CreatedBy"]),
+        (&"1001".into(), &"kube".into())
+    );
+    let shown = jobs.shown(&all, None).expect("they are shown");
+    assert_eq!(shown.as_array().map(Vec::len), Some(MAX_UFM_JOBS));
+    let tenant = Grant::tenant([6..=7]);
+    assert_eq!(jobs.shown(&tenant, None), Ok(serde_json::json!([])));
+    assert!(jobs.shown(&tenant, Some(1001)).is_err());
 }
 
 #[test]

@@ -3,7 +3,9 @@ use std::io;
 use std::process::ExitCode;
 
 use rsm_api::client::{ConnectError, Endpoint};
+use rsm_api::limits::ERROR_DOMAIN;
 use tonic::Status;
+use tonic_types::StatusExt as _;
 
 /// The reason why a command ended early.
 #[derive(Debug)]
@@ -86,8 +88,53 @@ impl From<Status> for Failure {
             None if status.code() == tonic::Code::Unavailable => {
                 Failure::Unreachable(status.message().to_owned())
             }
-            None => Failure::Refused(status.message().to_owned()),
+            None => Failure::Refused(with_hint(&status)),
         }
+    }
+}
+
+/// The commands of rsmctl that help after a refusal, by the reason in its ErrorInfo.
+const HINTS: [(&str, &str); 12] = [
+    ("NO_SUCH_NAME", "`rsmctl nodes` lists what is there"),
+    ("GONE", "`rsmctl expect` lists what is missing"),
+    (
+        "NO_SUCH_PORT",
+        "`rsmctl ports --node NODE` lists the ports of a node",
+    ),
+    (
+        "NOT_A_SWITCH",
+        "`rsmctl nodes --kind switch` lists the switches",
+    ),
+    (
+        "NO_SUCH_PARTITION",
+        "`rsmctl partitions` lists those there are",
+    ),
+    ("NO_SUCH_GROUP", "`rsmctl multicast` lists those there are"),
+    (
+        "NO_SUCH_ENGINE",
+        "`rsmctl engine list` tells what each promises",
+    ),
+    (
+        "NO_ROUTES",
+        "`rsmctl status` tells what the subnet manager does",
+    ),
+    ("NO_CABLE", "`rsmctl links` lists the cables"),
+    ("CUT_OFF", "`--yes` accepts that"),
+    (
+        "NO_SUCH_GPU_HOST",
+        "`rsmctl gpu hosts` lists those there are",
+    ),
+    ("GPU_HOST_KEPT", "`rsmctl gpu forget HOST` forgets a host"),
+];
+
+/// The text of a refusal, with the command of rsmctl that helps.
+fn with_hint(status: &Status) -> String {
+    let info = status.get_details_error_info();
+    let info = info.filter(|info| info.domain == ERROR_DOMAIN);
+    let hint = info.and_then(|info| HINTS.iter().find(|(reason, _)| *reason == info.reason));
+    match hint {
+        Some((_, hint)) => format!("{}: {hint}", status.message()),
+        None => status.message().to_owned(),
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod adapter;
 mod info;
+mod log;
 mod switch;
 
 use std::fmt;
@@ -18,7 +19,14 @@ pub use adapter::{
     TABLE_BLOCK_LEN,
 };
 pub use info::{CongestionInfo, CongestionKeyInfo};
-pub use switch::{PortMask, SwitchCongestionSetting, SwitchControlMap};
+pub use log::{
+    ADAPTER_LOG, ADAPTER_LOG_LEN, AdapterCongestionLog, AdapterLogEvent, CongestionTimestamp,
+    SWITCH_LOG, SWITCH_LOG_LEN, SwitchCongestionLog, SwitchLogEvent,
+};
+pub use switch::{
+    PORT_BLOCK_LEN, PortMask, SwitchCongestionSetting, SwitchControlMap, SwitchPortCongestionEntry,
+    SwitchPortCongestionSetting,
+};
 
 use super::bits;
 use super::header::{AttrId, BASE_VERSION, Class, MadHeader, Method, Status};
@@ -31,6 +39,10 @@ pub const CLASS_VERSION: u8 = 2;
 /// The management data bytes of a datagram of congestion control.
 pub const CC_DATA_LEN: usize = 192;
 
+/// The bytes of a datagram of congestion control that a CongestionLog may fill: log data and
+/// management data.
+pub const CC_LOG_LEN: usize = 224;
+
 /// The attribute identifiers of this class, whose numbers the class defines for itself (IBA
 /// A10.4.3).
 pub mod attribute {
@@ -42,12 +54,18 @@ pub mod attribute {
     pub const CONGESTION_INFO: AttrId = AttrId(0x0011);
     /// The key of the agent.
     pub const CONGESTION_KEY_INFO: AttrId = AttrId(0x0012);
+    /// The events that the agent noted; laid out at [`super::CcMad::log_mut`].
+    pub const CONGESTION_LOG: AttrId = AttrId(0x0013);
     /// The attribute that says how a switch marks packets.
     pub const SWITCH_CONGESTION_SETTING: AttrId = AttrId(0x0014);
+    /// The attribute that says how single ports of a switch mark packets.
+    pub const SWITCH_PORT_CONGESTION_SETTING: AttrId = AttrId(0x0015);
     /// The attribute that says how an adapter slows down, for each service level.
     pub const CA_CONGESTION_SETTING: AttrId = AttrId(0x0016);
     /// The delays by which an adapter slows down.
     pub const CONGESTION_CONTROL_TABLE: AttrId = AttrId(0x0017);
+    /// The clock of the agent.
+    pub const TIMESTAMP: AttrId = AttrId(0x0018);
 }
 
 /// An attribute of congestion control: a view of the first bytes of the management data.
@@ -96,7 +114,7 @@ use cc_attribute;
 /// byte
 ///    0  common header
 ///   24  CC_Key
-///   32  log data to byte 63
+///   32  log data to byte 63; a CongestionLog begins here
 ///   64  management data to byte 255
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -165,6 +183,19 @@ impl CcMad {
     /// The management data.
     pub fn data(&self) -> &[u8; CC_DATA_LEN] {
         &self.data
+    }
+
+    /// The log data and the management data, where a CongestionLog is.
+    pub fn log(&self) -> &[u8; CC_LOG_LEN] {
+        let (_, log) = self.as_bytes().split_last_chunk().expect("a MAD is longer");
+        log
+    }
+
+    /// The log data and the management data, mutable in place.
+    pub fn log_mut(&mut self) -> &mut [u8; CC_LOG_LEN] {
+        let bytes: &mut MadBytes = zerocopy::transmute_mut!(self);
+        let (_, log) = bytes.split_last_chunk_mut().expect("a MAD is longer");
+        log
     }
 
     /// The management data, mutable in place.

@@ -116,3 +116,61 @@ bits! { SwitchCongestionSetting {
     /// The mean number of packets between two marks.
     marking_rate, set_marking_rate: u16 = marking_rate;
 } }
+
+/// The number of ports in a block of a [`SwitchPortCongestionSetting`].
+pub const PORT_BLOCK_LEN: usize = 48;
+
+/// An entry of [`SwitchPortCongestionSetting`] (IBA A10.4.3.7): one port.
+///
+/// ```text
+/// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
+///    0  V C - - Thresho.| Packet_Size     | Cong_Parm_Marking_Rate
+/// ```
+///
+/// V is Valid; C is Control_Type.
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Debug,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+    Unaligned,
+)]
+#[repr(C)]
+pub struct SwitchPortCongestionEntry {
+    control: u8,
+    packet_size: u8,
+    marking_rate: U16,
+}
+
+bits! { SwitchPortCongestionEntry {
+    /// Whether the port has a setting other than that of its switch. A Set changes the entries with
+    /// this bit.
+    valid, set_valid: bool = control[7, 7];
+    /// Whether the port applies credit starvation rather than marking.
+    control_type, set_control_type: bool = control[6, 6];
+    /// The willingness of the port to mark packets, 0 (never) to 15 (most often).
+    threshold, set_threshold: u8 = control[3, 0];
+    /// The size below which a packet is not marked, in credits of 64 bytes.
+    packet_size, set_packet_size: u8 = packet_size;
+    /// The mean number of packets between two marks, or the delay of returned credits.
+    marking_rate, set_marking_rate: u16 = marking_rate;
+} }
+
+/// SwitchPortCongestionSetting (IBA A10.4.3.7): 48 ports of a switch, from port 0 on. The attribute
+/// modifier is the number of the block.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct SwitchPortCongestionSetting {
+    /// The entries of the block by port.
+    pub entries: [SwitchPortCongestionEntry; PORT_BLOCK_LEN],
+}
+
+cc_attribute!(SwitchPortCongestionSetting, SWITCH_PORT_CONGESTION_SETTING);

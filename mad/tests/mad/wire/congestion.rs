@@ -4,8 +4,9 @@
 use rsm_ids::PortNum;
 use rsm_mad::ids::Tid;
 use rsm_mad::wire::congestion::{
-    CC_DATA_LEN, CLASS_VERSION, CaCongestionSetting, CcAttribute, CcMad, CongestionControlTable,
-    CongestionInfo, CongestionKeyInfo, PortMask, SwitchCongestionSetting, SwitchControlMap,
+    AdapterCongestionLog, CC_DATA_LEN, CLASS_VERSION, CaCongestionSetting, CcAttribute, CcMad,
+    CongestionControlTable, CongestionInfo, CongestionKeyInfo, CongestionTimestamp, PortMask,
+    SwitchCongestionLog, SwitchCongestionSetting, SwitchControlMap, SwitchPortCongestionSetting,
     attribute,
 };
 use rsm_mad::wire::header::{Class, Method};
@@ -113,4 +114,42 @@ fn a_request_carries_class_version_two_and_its_key() {
     assert_eq!(bytes[32..64], [0; 32]);
     assert_eq!(bytes[64..], data);
     assert_eq!(CcMad::from_bytes(bytes).cc_key(), key);
+}
+
+/// The offsets are those of libibmad's fields, which `ibccquery` prints.
+#[test]
+fn ports_of_a_switch_and_clocks_are_where_libibmad_reads_them() {
+    let setting = SwitchPortCongestionSetting::of(&sample());
+    let entry = setting.entries[0];
+    assert!(entry.valid() && entry.control_type());
+    assert_eq!((entry.threshold(), entry.packet_size()), (0xC, 4));
+    assert_eq!(entry.marking_rate(), 0x65AA);
+    assert_eq!(setting.entries[1].packet_size(), 0xAD);
+    assert_eq!(CongestionTimestamp::of(&sample()).time(), 0xDC04_65AA);
+}
+
+#[test]
+fn a_log_begins_behind_the_key() {
+    let mut mad = CcMad::request(
+        Method::GET_RESPONSE,
+        attribute::CONGESTION_LOG,
+        0,
+        Tid(9),
+        0,
+        &[0; CC_DATA_LEN],
+    );
+    let mut log = SwitchCongestionLog::default();
+    log.set_events(3).set_current_time(0x0102_0304);
+    log.port_map = PortMask::default().with(PortNum(0));
+    log.log[0][0] = 7;
+    *mad.log_mut() = log.to_log();
+    assert_eq!(mad.as_bytes()[32..40], [1, 0, 0, 3, 1, 2, 3, 4]);
+    assert_eq!((mad.as_bytes()[71], mad.as_bytes()[72]), (1, 7));
+    assert_eq!(mad.log(), &log.to_log());
+
+    let mut log = AdapterCongestionLog::default();
+    log.set_event_map(0x0506).set_current_time(0x0102_0304);
+    log.log[0][0] = 7;
+    let bytes = log.to_log();
+    assert_eq!(bytes[..13], [2, 0, 0, 0, 5, 6, 0, 0, 1, 2, 3, 4, 7]);
 }

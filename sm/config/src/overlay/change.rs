@@ -94,7 +94,7 @@ pub enum WhenEmpty {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChangeError {
     /// No partition has the P_Key.
-    #[error("no partition has the P_Key {}: `rsmctl partitions` lists those there are", PKey(*.p_key))]
+    #[error("no partition has the P_Key {}", PKey(*.p_key))]
     NotThere {
         /// The P_Key.
         p_key: u16,
@@ -124,7 +124,7 @@ pub enum ChangeError {
     /// The default partition can be neither created, deleted nor configured.
     #[error(
         "0x7fff is the default partition, which is always there: ports can be added to it and removed, and \
-         `rsmctl partition default` sets the membership of all others"
+         the membership of all others be set"
     )]
     Default,
     /// Another partition has this name.
@@ -193,8 +193,8 @@ pub enum ChangeError {
     },
     /// Ports would be cut off, which the caller has not accepted.
     #[error(
-        "partition {}: {loss}; they lose their connections there. Nothing is changed: ask again with `accept_cut_off`, \
-         `--yes` of rsmctl, to do it all the same", PKey(*.p_key)
+        "partition {}: {loss}; they lose their connections there. Nothing is changed: ask again with `accept_cut_off` to \
+         do it all the same", PKey(*.p_key)
     )]
     CutOff {
         /// The P_Key.

@@ -224,7 +224,7 @@ fn inventory_without_most_guids_of_the_known_one_does_not_replace_it() {
             matches!(refused, GpuImportError::WithoutGuids { .. }),
             "{text}"
         );
-        assert!(text.contains("rsmctl gpu forget gpu-1"), "{text}");
+        assert!(text.contains("forget the host `gpu-1` first"), "{text}");
     }
     // One GUID out of many can be copied; adapters are lost and exchanged a few at a time.
     for other in [&[1][..], &[1, 9, 8, 7], &[1, 2, 3, 4, 5, 6, 7, 8, 9]] {

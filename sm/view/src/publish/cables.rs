@@ -42,9 +42,7 @@ pub(super) fn ends(
     let peer = at.and_then(|at| plan.fabric.port(at).peer);
     let peer = peer.ok_or_else(|| RoutingError::Impossible {
         reason: gone(published, key, port).unwrap_or_else(|| {
-            format!(
-                "there is no cable at `{port}`: name a port with one, as in `leaf-03:7` (`rsmctl links` lists them)"
-            )
+            format!("there is no cable at `{port}`: name a port with one, as in `leaf-03:7`")
         }),
     })?;
     Ok([key.min(peer), key.max(peer)])
@@ -58,7 +56,7 @@ fn gone(published: &Published, key: PortKey, port: &Selector) -> Option<String> 
     let until = gone.lost_unix_ms;
     let until = until.map_or_else(|| "before this start of rsm".to_owned(), timestamp);
     Some(format!(
-        "the cable at `{port}` is gone: it led to {} port {number} until {until} (`rsmctl expect` lists what is missing)",
+        "the cable at `{port}` is gone: it led to {} port {number} until {until}",
         gone.description
     ))
 }

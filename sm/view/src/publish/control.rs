@@ -101,7 +101,7 @@ impl Controller {
             let ports = ports as u64;
             let reason = format!(
                 "refused, and everything stays as it was: {reason}; to do it all the same, ask again with `accept_cut_off` (`force` \
-                 in Drain), or `--yes` of rsmctl"
+                 in Drain)"
             );
             // A caller that leaves at this very moment needs no answer.
             let _ = caller.send(Err(ControlError::CutOff { ports, reason }));
@@ -253,7 +253,7 @@ impl Control for Controller {
         let expected = &published.snapshot.expected;
         let accepted = Expected::clone(expected).accept(accept, published.fabric());
         if accepted == 0 {
-            let reason = "nothing is missing there: `rsmctl expect` lists what is".to_owned();
+            let reason = "nothing is missing there".to_owned();
             return Err(ControlError::Refused { reason });
         }
         (self.commands)(Command::Accept(accept))?;

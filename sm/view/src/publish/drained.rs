@@ -117,7 +117,7 @@ pub(super) fn drained_part(published: &Published, name: &Selector) -> Result<Par
     let (meant, ..) = part(published, name)?;
     let found = avoid.drained_at(meant, published.fabric());
     found.ok_or_else(|| ControlError::Refused {
-        reason: format!("`{text}` is not drained: `rsmctl drained` lists the drained parts"),
+        reason: format!("`{text}` is not drained"),
     })
 }
 

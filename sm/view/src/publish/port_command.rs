@@ -145,7 +145,7 @@ pub(super) fn check(
             ports: cut_off.ports.len() as u64,
             reason: format!(
                 "refused, and everything stays as it was: {cut_off} without the cable at {}; to do it \
-                 all the same, ask again with `accept_cut_off`, or `--yes` of rsmctl",
+                 all the same, ask again with `accept_cut_off`",
                 target.name
             ),
         }),
@@ -191,7 +191,7 @@ pub(super) fn check_undrain(
         Some(port) => {
             let name = published.fabric().port_name(port);
             Err(ControlError::Refused {
-                reason: format!("{name} is disabled: `rsmctl port enable` lets it be used again"),
+                reason: format!("{name} is disabled: enable the port first"),
             })
         }
     }
