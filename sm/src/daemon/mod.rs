@@ -183,8 +183,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         counters: attached.counters,
         keeper,
         gpu_hosts,
-        history,
-        notify,
+        events: EventParts { history, notify },
         dumper: Dumper::start(options.config.dump.dir.clone(), setup.findings.clone())?,
         state_dir: StateDir::start(setup.state_dir(), setup.findings.clone())?,
         service_manager: ServiceManager::from_environment(|name| std::env::var_os(name)),
@@ -260,6 +259,12 @@ fn gpu_sink(inbox: mpsc::Sender<Event>) -> gpu_hosts::Tell {
     Box::new(move |gpus| drop(inbox.blocking_send(Event::GpuHosts(gpus))))
 }
 
+/// Parts that get events.
+struct EventParts {
+    history: Option<History>,
+    notify: Notify,
+}
+
 /// Core and its surroundings.
 struct Shell {
     core: Core,
@@ -275,8 +280,7 @@ struct Shell {
     counters: CountersHandle,
     keeper: Keeper,
     gpu_hosts: Option<Arc<GpuHosts>>,
-    history: Option<History>,
-    notify: Notify,
+    events: EventParts,
     dumper: Dumper,
     state_dir: StateDir,
     findings: DaemonFindings,
@@ -377,9 +381,9 @@ impl Shell {
         if let Some(gpu_hosts) = &self.gpu_hosts {
             gpu_hosts.save_seen();
         }
-        self.notify.stop();
+        self.events.notify.stop();
         // The history passes its last events to the store.
-        if let Some(history) = self.history {
+        if let Some(history) = self.events.history {
             history.finish();
         }
         self.keeper.close();
