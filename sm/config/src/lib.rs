@@ -30,6 +30,7 @@ mod m_key_files;
 pub mod m_keys;
 mod named_files;
 mod node_names;
+mod notify;
 mod opensm;
 pub mod overlay;
 mod partitions;
@@ -70,6 +71,7 @@ pub use m_key_files::{CableEnd, guid2mkey_entry, neighbors_entry};
 pub use m_key_files::{load_foreign_m_keys, load_m_key_secrets, parse_m_key_secrets};
 pub use named_files::{checked_files, with_files};
 pub use node_names::{load_node_names, parse_node_names};
+pub use notify::{EventKinds, HttpUrl, MinSeverity, SyslogAddress, SyslogFacility, load_headers};
 pub use opensm::{DEFAULT_PLACE, PARTITIONS, QOS_POLICY, is_default, read as read_opensm};
 pub use opensm::{KeyGroup, KeyOutcome};
 pub use partitions::{
@@ -85,8 +87,8 @@ pub use sa_key_file::{SA_KEY_FILE, load_sa_key};
 pub use sample::{KeyReference, SectionReference};
 pub use schema::{
     ApiConfig, Config, CongestionConfig, CountersConfig, DumpConfig, FlapConfig, HealthConfig,
-    HttpConfig, LidConfig, LinkConfig, LogConfig, NamesConfig, PartitionConfig, QosConfig,
-    RoutingConfig, SaRulesConfig, SmConfig, StateConfig, StoreConfig, SweepConfig,
+    HttpConfig, LidConfig, LinkConfig, LogConfig, NamesConfig, NotifyConfig, PartitionConfig,
+    QosConfig, RoutingConfig, SaRulesConfig, SmConfig, StateConfig, StoreConfig, SweepConfig,
 };
 pub use schema::{Applies, CongestionKeys, QosKeys};
 pub use short::KeyOrigins;

@@ -13,9 +13,9 @@ use super::switch_rules::{
 };
 use super::text_file::{ConfigError, read_text, unread};
 use super::{
-    Config, StoreBackend, load_m_key_secrets, load_node_names, load_partitions, load_qos_policy,
-    load_tables, parse_categories, parse_guid_file, parse_prefix_routes, parse_rate_limits,
-    parse_torus_layout, sa_key_file,
+    Config, StoreBackend, load_headers, load_m_key_secrets, load_node_names, load_partitions,
+    load_qos_policy, load_tables, parse_categories, parse_guid_file, parse_prefix_routes,
+    parse_rate_limits, parse_torus_layout, sa_key_file,
 };
 
 /// Checks the text of a file.
@@ -139,7 +139,9 @@ fn of_policy(config: &Config) -> Vec<ConfigFinding> {
 fn of_access(config: &Config) -> Vec<ConfigFinding> {
     const NO_TLS: &str = "every TLS connection is refused";
     const NO_START: &str = "rsm does not start without it";
+    const NOT_SENT: &str = "events wait on the disk";
     let (api, http, store) = (&config.api, &config.http, &config.store);
+    let notify = &config.notify;
     let access = [
         (
             &api.roles_file,
@@ -155,6 +157,8 @@ fn of_access(config: &Config) -> Vec<ConfigFinding> {
             "ufm_tokens_file",
             "no token of UFM's paths counts",
         ),
+        (&notify.webhook_ca_file, "webhook_ca_file", NOT_SENT),
+        (&notify.otlp_ca_file, "otlp_ca_file", NOT_SENT),
     ];
     let shared = [
         (&store.ca_file, "store.ca_file", NO_START),
@@ -181,7 +185,25 @@ fn of_access(config: &Config) -> Vec<ConfigFinding> {
             ..finding
         })
     });
-    unusable.collect()
+    unusable.chain(of_headers(config)).collect()
+}
+
+/// Findings about files of headers. Without one of them events wait, and the fabric is managed.
+fn of_headers(config: &Config) -> Vec<ConfigFinding> {
+    let notify = &config.notify;
+    let files = [
+        (&notify.webhook_header_file, "webhook_header_file"),
+        (&notify.otlp_header_file, "otlp_header_file"),
+    ];
+    let mut findings = Vec::new();
+    for (file, key) in files {
+        let Some(file) = file else { continue };
+        findings.extend(told(file, key, load_headers(file).map(|_| Vec::new())));
+    }
+    for finding in &mut findings {
+        finding.severity = ConfigSeverity::Warning;
+    }
+    findings
 }
 
 /// The findings about a file that `key` names; if it cannot be read, the finding that says so.
@@ -255,8 +277,10 @@ mod tests {
         let map = ("names", "file");
         let of_access = ["roles_file", "jwks_file", "ufm_tokens_file"];
         for (section, key) in named() {
-            let is_soft =
-                (section, key) == map || of_access.contains(&key) || key.starts_with("tls_");
+            let is_soft = (section, key) == map
+                || of_access.contains(&key)
+                || key.starts_with("tls_")
+                || section == "notify";
             let expected = match is_soft {
                 true => ConfigSeverity::Warning,
                 false => ConfigSeverity::Error,

@@ -7,8 +7,8 @@ use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::EngineKind;
 
 use super::{
-    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, Isolate, MKeyMode, SmLid, StoreBackend,
-    Takeover, TrustMode, Virtualization,
+    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, Isolate, MKeyMode, MinSeverity, SmLid,
+    StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
 };
 
 /// The values that a key accepts in a file.
@@ -338,14 +338,16 @@ words!(
     Fdr10,
     Isolate,
     MKeyMode,
+    MinSeverity,
     SmLid,
     StoreBackend,
+    SyslogFacility,
     Takeover,
     TrustMode,
     Virtualization
 );
 
-fn text(given: Given<'_>) -> Result<&str, InvalidValue> {
+pub(super) fn text(given: Given<'_>) -> Result<&str, InvalidValue> {
     match given {
         Given::Text(text) => Ok(text),
         _ => Err(InvalidValue),

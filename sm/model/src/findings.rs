@@ -177,6 +177,8 @@ pub enum FindingKind {
     SaTrust,
     /// Ports ask more of the SA than their share.
     SaShare,
+    /// A receiver outside the fabric does not take events.
+    EventsUndelivered,
     /// Devices do not have the settings of congestion control, which is on.
     CongestionControl,
     /// A fault of GPU hosts or their cables.
@@ -275,6 +277,7 @@ finding_codes! {
             FindingKind::JoinRefused => "join-refused",
             FindingKind::SaTrust => "sa-trust",
             FindingKind::SaShare => "sa-share",
+            FindingKind::EventsUndelivered => "events-undelivered",
             FindingKind::CongestionControl => "congestion-control",
         }
     }

@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use rsm_config::{HttpUrl, SyslogAddress};
 use rsm_routing::engine::EngineKind;
 
 use crate::daemon::FabricSpec;
@@ -202,6 +203,20 @@ struct ServeArgs {
     /// [default: `http.listen`, off]
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
+    /// Post events to this address, as JSON [default: `notify.webhook_url`]
+    ///
+    /// Other users of this machine can read the command line: a secret path belongs in the
+    /// configuration.
+    #[arg(long, value_name = "URL", value_parser = http_url)]
+    webhook: Option<HttpUrl>,
+    /// Send events to this syslog daemon: udp://HOST:PORT, tcp://HOST:PORT or unix:/dev/log
+    /// [default: `notify.syslog`]
+    #[arg(long, value_name = "ADDRESS", value_parser = syslog_address)]
+    syslog: Option<SyslogAddress>,
+    /// Send events to this collector of OpenTelemetry, as logs by gRPC [default:
+    /// `notify.otlp_endpoint`]
+    #[arg(long, value_name = "URL", value_parser = http_url)]
+    otlp: Option<HttpUrl>,
     /// Serve requests that change something at the TCP address, too, to any client that reaches it
     #[arg(long)]
     insecure_admin: bool,
@@ -223,6 +238,15 @@ struct ServeArgs {
 /// call. To be called before the first thread starts.
 pub fn complete() {
     CompleteEnv::with_factory(Cli::command).complete();
+}
+
+fn http_url(text: &str) -> Result<HttpUrl, &'static str> {
+    HttpUrl::parse(text).ok_or("expected http://HOST:PORT/PATH or https://HOST:PORT/PATH")
+}
+
+fn syslog_address(text: &str) -> Result<SyslogAddress, &'static str> {
+    let expected = "expected udp://HOST:PORT, tcp://HOST:PORT or unix:/PATH/OF/SOCKET";
+    SyslogAddress::parse(text).ok_or(expected)
 }
 
 fn engines() -> Vec<CompletionCandidate> {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use rsm_config::{Config, LogConfig};
+use rsm_config::{Config, LogConfig, NotifyConfig};
 use rsm_store::StoreFabric;
 use rsm_view::publish::dry_run::WOULD_SET;
 use rsm_view::publish::summary::OnceReport;
@@ -50,7 +50,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
             "the state is in"
         };
         tracing::info!(
-            "the fabric is simulated: {kept} {}; state.dir, log.file, dump.dir and api.socket of the configuration are the \
+            "the fabric is simulated: {kept} {}; state.dir, log.file, dump.dir, section [notify] and api.socket of the configuration are the \
              site's and not used (--state-dir, --dump-dir and --socket are), and store.prefix is {}",
             config.state.dir.display(),
             config.store.prefix
@@ -116,11 +116,12 @@ fn is_stateless(args: &ServeArgs, store_fabric: StoreFabric) -> bool {
 }
 
 /// Removes from a site's configuration whatever a simulation would write to: log, dumps, socket,
-/// and keys in etcd. The command line may name others.
+/// receivers of events, and keys in etcd. The command line may name others.
 fn keep_off_site(config: &mut Config) {
     config.log.file = None;
     config.dump.dir = None;
     config.api.socket = None;
+    config.notify = NotifyConfig::default();
     config.store.prefix = format!("{}/simulation", config.store.prefix.trim_end_matches('/'));
 }
 
@@ -192,6 +193,7 @@ fn overrides(args: &ServeArgs, store_fabric: StoreFabric) -> anyhow::Result<daem
     let (state_dir, socket) = (args.state_dir.clone(), args.socket.clone());
     let (dump_dir, partitions) = (args.dump_dir.clone(), args.partitions.clone());
     let (engine, insecure_admin) = (args.engine, args.insecure_admin);
+    let (webhook, syslog, otlp) = (args.webhook.clone(), args.syslog.clone(), args.otlp.clone());
     Ok(Box::new(move |config: &mut Config| {
         if store_fabric == StoreFabric::Simulation {
             keep_off_site(config);
@@ -215,6 +217,10 @@ fn overrides(args: &ServeArgs, store_fabric: StoreFabric) -> anyhow::Result<daem
             config.partitions.file = Some(file.clone());
             config.partitions.file_may_be_missing = false;
         }
+        let notify = &mut config.notify;
+        notify.webhook_url = webhook.clone().or(notify.webhook_url.take());
+        notify.syslog = syslog.clone().or(notify.syslog.take());
+        notify.otlp_endpoint = otlp.clone().or(notify.otlp_endpoint.take());
         if let Some(engine) = engine {
             config.routing.engine = engine;
         }

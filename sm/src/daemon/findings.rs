@@ -41,6 +41,8 @@ pub(super) enum Part {
     GpuInventories,
     /// Joins of multicast groups.
     Joins,
+    /// Receivers of events outside the fabric.
+    Notify,
 }
 
 impl Part {
@@ -61,6 +63,7 @@ impl Part {
             Part::GpuHosts => "every GPU host",
             Part::GpuInventories => "reading GPU inventories",
             Part::Joins => "every join of a multicast group",
+            Part::Notify => "every receiver of events",
         }
     }
 }

@@ -70,7 +70,7 @@ fn conf(config: &Config) -> SmConf {
 
 /// Names of this machine; empty where the system does not tell any, and then clients use the
 /// address.
-fn names() -> Vec<String> {
+pub(super) fn names() -> Vec<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
     let name = name.map(|name| name.trim().to_owned());
     name.into_iter().filter(|name| !name.is_empty()).collect()

@@ -20,6 +20,7 @@ mod gpu_hosts;
 mod history;
 mod host_facts;
 mod http;
+mod notify;
 mod pause;
 mod persistence;
 mod progress;
@@ -63,6 +64,7 @@ use self::findings::{DaemonFindings, Part};
 use self::gpu_hosts::GpuHosts;
 use self::history::History;
 use self::host_facts::ThisHost;
+use self::notify::Notify;
 use self::pause::PauseWatch;
 use self::persistence::Keeper;
 pub use self::persistence::{ImportError, Imported, import, unix_seconds};
@@ -148,8 +150,9 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         &attached.line.transport().local_port(),
         sink(setup.inbox.clone()),
     );
-    let history = setup.open_history(keeper.history_sink())?;
-    let view = setup.view(&attached, history.as_ref(), shared_view);
+    let notify = setup.notify()?;
+    let history = setup.open_history(keeper.history_sink(), &notify)?;
+    let view = setup.view(&attached, history.as_ref(), shared_view, &notify);
     let controller = Arc::new(Controller::new(setup.inbox.clone(), view.clone()));
     let access = setup.access()?;
     let (gpu_hosts, servers) = if options.once {
@@ -180,7 +183,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         counters: attached.counters,
         keeper,
         gpu_hosts,
-        history,
+        events: EventParts { history, notify },
         dumper: Dumper::start(options.config.dump.dir.clone(), setup.findings.clone())?,
         state_dir: StateDir::start(setup.state_dir(), setup.findings.clone())?,
         service_manager: ServiceManager::from_environment(|name| std::env::var_os(name)),
@@ -256,6 +259,12 @@ fn gpu_sink(inbox: mpsc::Sender<Event>) -> gpu_hosts::Tell {
     Box::new(move |gpus| drop(inbox.blocking_send(Event::GpuHosts(gpus))))
 }
 
+/// Parts that get events.
+struct EventParts {
+    history: Option<History>,
+    notify: Notify,
+}
+
 /// Core and its surroundings.
 struct Shell {
     core: Core,
@@ -271,7 +280,7 @@ struct Shell {
     counters: CountersHandle,
     keeper: Keeper,
     gpu_hosts: Option<Arc<GpuHosts>>,
-    history: Option<History>,
+    events: EventParts,
     dumper: Dumper,
     state_dir: StateDir,
     findings: DaemonFindings,
@@ -372,8 +381,9 @@ impl Shell {
         if let Some(gpu_hosts) = &self.gpu_hosts {
             gpu_hosts.save_seen();
         }
+        self.events.notify.stop();
         // The history passes its last events to the store.
-        if let Some(history) = self.history {
+        if let Some(history) = self.events.history {
             history.finish();
         }
         self.keeper.close();

@@ -21,6 +21,7 @@ use super::gpu_hosts::{self, GpuHosts};
 use super::history::{self, History};
 use super::host_facts::ThisHost;
 use super::http::{self, ServingHttp};
+use super::notify::Notify;
 use super::persistence::{self, HistorySink, Keeper, Kept, SharedSetup, SharedView, StoredGpus};
 use super::sa::{self, SaHandle, SaSetup};
 use super::server::{self, Serving};
@@ -141,19 +142,38 @@ impl Setup {
         })
     }
 
-    /// Opens the history in the state folder, and records the start of this run.
+    /// Starts the threads that send events to receivers outside the fabric.
+    pub(super) fn notify(&self) -> anyhow::Result<Notify> {
+        let fabric = self.options.fabric.to_string();
+        let (config, findings) = (&self.options.config, self.findings.clone());
+        Notify::start(
+            config,
+            self.state_dir(),
+            fabric,
+            self.now_unix_ms(),
+            findings,
+        )
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        rsm_view::publish::UnixClock::unix_ms(&self.clock, self.clock.now())
+    }
+
+    /// Opens the history in the state folder, and records the start of this run there and for
+    /// receivers outside the fabric.
     pub(super) fn open_history(
         &self,
         share: Option<HistorySink>,
+        notify: &Notify,
     ) -> anyhow::Result<Option<History>> {
+        let started = history::started(self.now_unix_ms(), self.options.fabric.to_string());
+        notify.put(started.clone());
         let Some(dir) = self.state_dir() else {
             return Ok(None);
         };
         let (config, clock) = (&self.options.config, self.clock);
         let (disk, findings) = (rsm_store::io::Disk::new(), self.findings.clone());
         let history = History::start(dir, config, clock, disk, findings, share)?;
-        let now = rsm_view::publish::UnixClock::unix_ms(&clock, clock.now());
-        let started = history::started(now, self.options.fabric.to_string());
         history.recorder().put(vec![started], None);
         Ok(Some(history))
     }
@@ -164,6 +184,7 @@ impl Setup {
         attached: &Attached,
         history: Option<&History>,
         shared: Option<SharedView>,
+        notify: &Notify,
     ) -> Arc<View> {
         let view = View::new(
             self.options.fabric.to_string(),
@@ -172,7 +193,8 @@ impl Setup {
         );
         let shared = shared.map(|view| Box::new(view) as Box<dyn SharedStoreSource>);
         let recorder = history.map(History::recorder);
-        Arc::new(view.recorded_by(recorder).sharing(shared))
+        let view = view.recorded_by(recorder).sharing(shared);
+        Arc::new(view.sending_to(Some(Box::new(notify.clone()))))
     }
 
     /// Starts the thread that publishes inventories of GPU hosts; `stored` are those of an earlier

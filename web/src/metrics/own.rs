@@ -16,6 +16,7 @@ pub(super) fn write(text: &mut Text, subnet: &dyn Subnet) {
     let status = subnet.status();
     state(text, &status);
     shared_store(text, &status);
+    event_receivers(text, &status);
     fabric(text, &status);
     proof(text, &status);
     mads(text, &status);
@@ -99,6 +100,48 @@ fn shared_store(text: &mut Text, status: &v1::SubnetStatus) {
             "Whether this standby has read the subnet as of the master's last plan.",
         )
         .sample(&[], u8::from(store.read_plan == Some(plan)));
+    }
+}
+
+fn event_receivers(text: &mut Text, status: &v1::SubnetStatus) {
+    type Value = fn(&v1::EventReceiver) -> u64;
+    let families: [(&str, &str, bool, Value); 4] = [
+        (
+            "rsm_notify_sent_total",
+            "Events that a receiver outside the fabric has taken.",
+            true,
+            |receiver| receiver.sent,
+        ),
+        (
+            "rsm_notify_lost_total",
+            "Events that a receiver outside the fabric does not get.",
+            true,
+            |receiver| receiver.lost,
+        ),
+        (
+            "rsm_notify_waiting",
+            "Events that wait for a receiver outside the fabric.",
+            false,
+            |receiver| receiver.waiting,
+        ),
+        (
+            "rsm_notify_failing",
+            "Whether a receiver outside the fabric takes no events.",
+            false,
+            |receiver| u64::from(receiver.failing_since_unix_ms.is_some()),
+        ),
+    ];
+    for (name, help, is_counter, value) in families {
+        if status.event_receivers.is_empty() {
+            return;
+        }
+        let mut family = match is_counter {
+            true => text.counter(name, help),
+            false => text.gauge(name, help),
+        };
+        for receiver in &status.event_receivers {
+            family.sample(&[("receiver", &receiver.kind)], value(receiver));
+        }
     }
 }
 

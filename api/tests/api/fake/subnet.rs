@@ -127,9 +127,6 @@ impl Subnet for Fake {
     fn status(&self) -> v1::SubnetStatus {
         let active = self.nodes.values().map(|node| u64::from(node.ports_active));
         v1::SubnetStatus {
-            adaptive_routing: None,
-            key_status: None,
-            activity: None,
             version: "0.0.0-test".to_owned(),
             fabric: "sim:test".to_owned(),
             simulated: true,
@@ -202,6 +199,7 @@ impl Subnet for Fake {
                 master_plan: None,
                 read_plan: None,
             }),
+            ..v1::SubnetStatus::default()
         }
     }
 

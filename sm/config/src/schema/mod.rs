@@ -31,8 +31,9 @@ pub use self::qos::QosKeys;
 use super::convert::Convert;
 use super::value::{Kind, Takes};
 use super::{
-    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, Isolate, MKeyMode, SlToVl, SmLid,
-    StoreBackend, Symptom, Takeover, TrustMode, Virtualization, VlWeights,
+    AdaptiveRouting, AggregationNodes, Enforcement, EventKinds, Fdr10, HttpUrl, Isolate, MKeyMode,
+    MinSeverity, SlToVl, SmLid, StoreBackend, Symptom, SyslogAddress, SyslogFacility, Takeover,
+    TrustMode, Virtualization, VlWeights,
 };
 
 /// One hour in milliseconds: longer intervals are a mistake in the unit.
@@ -687,6 +688,60 @@ sections! {
         /// Whether rsm appends to the file of an earlier run. If not, it empties the file at its
         /// start.
         append: bool = true, opensm "accum_log_file" as Flag, at start;
+    }
+
+    /// Systems to which rsm sends events while it is master; a simulated fabric sends to none.
+    notify: NotifyConfig {
+        /// Address to which rsm posts events as JSON. Not set: none. Messages and findings show the
+        /// part before the path alone, because the path may be a secret.
+        webhook_url: Option<HttpUrl> = None, example "\"https://alerts.example.com/hooks/rsm\"";
+
+        /// The least severity of events that go there: `info`, `warning` or `error`. The end of a
+        /// finding, and a part that is back, go where the beginning went.
+        webhook_min_severity: MinSeverity = MinSeverity::Info;
+
+        /// Kinds of events that go there, separated by commas, of `rsmctl events --kind`.
+        webhook_kinds: EventKinds = EventKinds::default();
+
+        /// File of headers for each request, for its owner only (mode 0600): on each line a name, a
+        /// colon and a value, such as `Authorization: Bearer SECRET`.
+        webhook_header_file: Option<PathBuf> = None, example "\"/etc/rsm/webhook-headers\"";
+
+        /// Certificates of the CAs that sign the certificate there, in PEM. Not set: those that the
+        /// system trusts.
+        webhook_ca_file: Option<PathBuf> = None, example "\"/etc/rsm/webhook-ca.pem\"";
+
+        /// Address of the syslog daemon: `udp://HOST:PORT`, `tcp://HOST:PORT` or `unix:/dev/log`. Not
+        /// set: none.
+        syslog: Option<SyslogAddress> = None, example "\"udp://loghost:514\"";
+
+        /// Facility of these messages.
+        syslog_facility: SyslogFacility = SyslogFacility::Daemon;
+
+        /// Least severity of events that go to syslog, as `webhook_min_severity`.
+        syslog_min_severity: MinSeverity = MinSeverity::Info;
+
+        /// Kinds of events that go to syslog, as `webhook_kinds`.
+        syslog_kinds: EventKinds = EventKinds::default();
+
+        /// Address of a collector of OpenTelemetry that takes logs by gRPC (OTLP). Not set: none.
+        otlp_endpoint: Option<HttpUrl> = None, example "\"http://127.0.0.1:4317\"";
+
+        /// Least severity of events that go to the collector, as `webhook_min_severity`.
+        otlp_min_severity: MinSeverity = MinSeverity::Info;
+
+        /// Kinds of events that go to the collector, as `webhook_kinds`.
+        otlp_kinds: EventKinds = EventKinds::default();
+
+        /// File of headers for the collector, as `webhook_header_file`.
+        otlp_header_file: Option<PathBuf> = None, example "\"/etc/rsm/otlp-headers\"";
+
+        /// Certificates of the CAs that sign the collector's certificate, as `webhook_ca_file`.
+        otlp_ca_file: Option<PathBuf> = None, example "\"/etc/rsm/otlp-ca.pem\"";
+
+        /// The most megabytes of events that wait on the disk for one receiver, in the folder notify
+        /// of state.dir; the oldest go first.
+        queue_max_mb: u32 = 16, takes number(1, 10_000);
     }
 
     /// The history on the disk, in the folder history of state.dir.

@@ -9,11 +9,12 @@ use rsm_api::v1::event::Change;
 use rsm_model::findings::FindingKind;
 
 /// Findings that another part of the daemon has already logged.
-const LOGGED: [FindingKind; 4] = [
+const LOGGED: [FindingKind; 5] = [
     FindingKind::Storage,
     FindingKind::StoreUnreachable,
     FindingKind::ConfigRefused,
     FindingKind::RestartNeeded,
+    FindingKind::EventsUndelivered,
 ];
 
 /// Logs the changes that operators look for first.

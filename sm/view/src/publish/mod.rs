@@ -52,7 +52,7 @@ pub use self::missing::GoneNode;
 pub use self::names::Names;
 pub use self::report::{HostFact, HostFacts, Reporter};
 pub use self::sa::{PublishedSa, SaStateSource};
-pub use self::view::{SharedStoreSource, UnixClock, View};
+pub use self::view::{EventOutlet, SharedStoreSource, UnixClock, View};
 
 #[cfg(test)]
 mod tests;

@@ -69,6 +69,7 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
         other_managers: snapshot.others.iter().map(manager).collect(),
         avoided: Some(published.marks.summary(snapshot)),
         shared_store: None,
+        event_receivers: Vec::new(),
         activity: None,
         missing: Some(missing(&published.missing_counts)),
         key_status: snapshot

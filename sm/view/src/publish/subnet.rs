@@ -34,6 +34,10 @@ impl Subnet for View {
             simulated: self.simulated,
             uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
             shared_store,
+            event_receivers: self
+                .outlet
+                .as_ref()
+                .map_or_else(Vec::new, |outlet| outlet.receivers()),
             activity: Some(self.activity()).filter(|activity| activity.stage() != v1::Stage::Idle),
             ..status::of(&published)
         }

@@ -42,6 +42,8 @@ pub struct View {
     pub(super) journal: EventJournal,
     /// Takes events for the history on the disk; `None` where none is kept.
     recorder: Option<Recorder>,
+    /// Takes events for receivers outside the fabric; `None` where none gets any.
+    pub(super) outlet: Option<Box<dyn EventOutlet>>,
     /// Core's progress, as last shown.
     progress: Mutex<PassProgress>,
     /// Store that several managers share; `None` without one.
@@ -52,6 +54,15 @@ pub struct View {
 pub trait SharedStoreSource: Send + Sync {
     /// Present state of the store.
     fn shared_store(&self) -> v1::SharedStore;
+}
+
+/// Passes events to receivers outside the fabric.
+pub trait EventOutlet: Send + Sync {
+    /// Takes events in their order, of a time when this manager had `role`. Never waits.
+    fn put(&self, events: &[Arc<v1::Event>], role: &Role);
+
+    /// Receivers, and how many events each has got.
+    fn receivers(&self) -> Vec<v1::EventReceiver>;
 }
 
 /// State that outlives a snapshot. Only [`View::replace`] changes it.
@@ -74,6 +85,7 @@ impl View {
             memory: Mutex::default(),
             journal: EventJournal::new(limits::EVENT_JOURNAL, limits::ACT_JOURNAL),
             recorder: None,
+            outlet: None,
             progress: Mutex::default(),
             shared_store: None,
         }
@@ -83,6 +95,12 @@ impl View {
     #[must_use]
     pub fn recorded_by(self, recorder: Option<Recorder>) -> View {
         View { recorder, ..self }
+    }
+
+    /// Also sends events to receivers outside the fabric.
+    #[must_use]
+    pub fn sending_to(self, outlet: Option<Box<dyn EventOutlet>>) -> View {
+        View { outlet, ..self }
     }
 
     /// Shows the shared store in the status.
@@ -137,10 +155,13 @@ impl View {
         let changes = events::between(&old, &new, news);
         *self.current.write() = new.clone();
         lines::log(&changes);
-        let events = changes
+        let events: Vec<_> = changes
             .into_iter()
             .map(|change| self.journal.publish(generation, at, change))
             .collect();
+        if let Some(outlet) = &self.outlet {
+            outlet.put(&events, &new.snapshot.role);
+        }
         if let Some(recorder) = &self.recorder {
             let snapshot = new.snapshot.clone();
             let scene = is_known(&snapshot).then_some(Scene {
@@ -207,6 +228,12 @@ impl ActionLog for View {
         let generation = self.published().generation;
         let change = Change::OperatorActed(act);
         let event = self.journal.publish(generation, self.unix_ms(), change);
+        if let Some(outlet) = &self.outlet {
+            outlet.put(
+                std::slice::from_ref(&event),
+                &self.published().snapshot.role,
+            );
+        }
         if let Some(recorder) = &self.recorder {
             recorder.put(vec![event], None);
         }

@@ -50,6 +50,9 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
     if let Some(store) = &status.shared_store {
         row("Shared store", shared_store(store));
     }
+    for receiver in &status.event_receivers {
+        row("Events to", event_receiver(receiver));
+    }
     if let Some(keys) = status.key_status.filter(|keys| keys.per_port) {
         row("M_Keys", management_keys(&keys));
     }
@@ -251,6 +254,19 @@ fn shared_store(store: &v1::SharedStore) -> String {
             store.failure
         ),
         None => format!("{epoch}; {lag}"),
+    }
+}
+
+/// The text `webhook https://host:443: 12 sent, 0 wait, 0 lost`, and why it takes none.
+fn event_receiver(receiver: &v1::EventReceiver) -> String {
+    let counts = format!(
+        "{} {}: {} sent, {} wait, {} lost",
+        receiver.kind, receiver.address, receiver.sent, receiver.waiting, receiver.lost
+    );
+    match (receiver.failing_since_unix_ms, receiver.failure.as_str()) {
+        (Some(since), why) => format!("{counts}; failing since {}: {why}", timestamp(since)),
+        (None, "") => counts,
+        (None, why) => format!("{counts}; {why}"),
     }
 }
 

@@ -136,7 +136,7 @@ impl Topic {
             | Kind::LmcNotApplied
             | Kind::TableTooSmall => Topic::Capacity,
             Kind::ConfigRefused | Kind::RestartNeeded | Kind::CongestionControl => Topic::Settings,
-            Kind::Storage | Kind::StoreUnreachable => Topic::Store,
+            Kind::Storage | Kind::StoreUnreachable | Kind::EventsUndelivered => Topic::Store,
             Kind::AccessFile => Topic::Certificates,
         }
     }

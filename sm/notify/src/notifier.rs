@@ -1,0 +1,199 @@
+//! Passes events of the daemon to the threads of receivers.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use rsm_proto::v1;
+use tokio::sync::watch;
+
+use crate::filter::{Filter, MasterOnly, Standing};
+use crate::queue::{Folder, Queue};
+use crate::receiver::{Inbox, Status, Surroundings, Worker};
+use crate::settings::{ReceiverSettings, Settings};
+use crate::source::Source;
+
+/// Folder of the queues, in the state folder.
+const FOLDER: &str = "notify";
+
+/// Names of the receivers, in the order of [`Settings`].
+const KINDS: [&str; 3] = ["webhook", "syslog", "otlp"];
+
+/// A failure of a receiver that an operator should know, in words: what is wrong and where, what it
+/// means, what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The receiver takes no events.
+    Undelivered(String),
+    /// The disk does not take events that wait.
+    Disk(String),
+}
+
+/// Called with the kind of a receiver and all its present troubles, when they change.
+pub type Report = Arc<dyn Fn(&'static str, Vec<Trouble>) + Send + Sync>;
+
+/// Sends events to receivers outside the fabric. No method waits for a receiver or a disk, but for
+/// [`Notifier::stop`].
+pub struct Notifier {
+    /// State folder; `None` to keep events in memory.
+    state_dir: Option<PathBuf>,
+    source: Source,
+    report: Report,
+    master: Mutex<MasterOnly>,
+    outlets: Mutex<[Option<Outlet>; 3]>,
+}
+
+/// The thread of a receiver, and the ways to it.
+struct Outlet {
+    filter: Option<Filter>,
+    address: String,
+    inbox: Arc<Inbox>,
+    settings: watch::Sender<Option<ReceiverSettings>>,
+    status: Arc<Mutex<Status>>,
+    thread: JoinHandle<()>,
+}
+
+impl Notifier {
+    /// Creates a notifier without receivers; [`configure`](Notifier::configure) starts those that
+    /// the settings have.
+    pub fn new(state_dir: Option<&Path>, source: Source, report: Report) -> Notifier {
+        Notifier {
+            state_dir: state_dir.map(|dir| dir.join(FOLDER)),
+            source,
+            report,
+            master: Mutex::default(),
+            outlets: Mutex::default(),
+        }
+    }
+
+    /// Applies settings. Events that wait for a receiver that is no longer configured are dropped;
+    /// those for one with another address go there.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn configure(&self, settings: Settings) -> std::io::Result<()> {
+        let mut outlets = self.outlets.lock();
+        let all = [settings.webhook, settings.syslog, settings.otlp];
+        for ((kind, outlet), settings) in KINDS.into_iter().zip(outlets.iter_mut()).zip(all) {
+            match (outlet, settings) {
+                (Some(outlet), settings) => outlet.configure(settings),
+                (outlet @ None, Some(settings)) => *outlet = Some(self.start(kind, settings)?),
+                (None, None) => self.forget(kind),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes events in their order, of a time when this manager had this standing.
+    pub fn put(&self, events: &[Arc<v1::Event>], standing: Standing) {
+        let admitted = self.master.lock().admit(events, standing);
+        for outlet in self.outlets.lock().iter().flatten() {
+            let Some(filter) = &outlet.filter else {
+                continue;
+            };
+            let passing = admitted.iter().filter(|event| filter.passes(event));
+            let passing: Vec<_> = passing.cloned().collect();
+            if !passing.is_empty() {
+                outlet.inbox.put(passing.into_iter());
+            }
+        }
+    }
+
+    /// Receivers that are configured, with their counts.
+    pub fn receivers(&self) -> Vec<v1::EventReceiver> {
+        let outlets = self.outlets.lock();
+        let all = KINDS.into_iter().zip(outlets.iter());
+        all.filter_map(|(kind, outlet)| {
+            let outlet = outlet.as_ref().filter(|outlet| outlet.filter.is_some())?;
+            let status = outlet.status.lock().clone();
+            Some(v1::EventReceiver {
+                kind: kind.to_owned(),
+                address: outlet.address.clone(),
+                sent: status.sent,
+                waiting: status.waiting,
+                lost: status.lost,
+                failing_since_unix_ms: status.failing_since_unix_ms,
+                failure: status.failure,
+            })
+        })
+        .collect()
+    }
+
+    /// Ends the threads: they write what waits to the disk, and send it for at most a second more.
+    pub fn stop(&self) {
+        let outlets = std::mem::take(&mut *self.outlets.lock());
+        for outlet in outlets.iter().flatten() {
+            outlet.inbox.close();
+        }
+        for outlet in outlets.into_iter().flatten() {
+            if outlet.thread.join().is_err() {
+                tracing::error!("a thread that sends events panicked");
+            }
+        }
+    }
+
+    fn start(&self, kind: &'static str, settings: ReceiverSettings) -> std::io::Result<Outlet> {
+        let inbox = Arc::new(Inbox::default());
+        let status = Arc::new(Mutex::new(Status::default()));
+        let filter = Some(settings.filter.clone());
+        let address = settings.target.to_string();
+        let (sender, receiver) = watch::channel(Some(settings));
+        let surroundings = Surroundings {
+            source: self.source.clone(),
+            inbox: inbox.clone(),
+            settings: receiver,
+            status: status.clone(),
+            report: self.report.clone(),
+        };
+        let folder = self.folder(kind);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let thread = std::thread::Builder::new()
+            .name(format!("notify-{kind}"))
+            .spawn(move || {
+                let worker = Worker::new(kind, folder, surroundings);
+                runtime.block_on(worker.run());
+                // A look-up of a name may hang on a thread of its own.
+                runtime.shutdown_background();
+            })?;
+        Ok(Outlet {
+            filter,
+            address,
+            inbox,
+            settings: sender,
+            status,
+            thread,
+        })
+    }
+
+    fn folder(&self, kind: &str) -> Option<Folder> {
+        self.state_dir.as_ref().map(|dir| Folder(dir.join(kind)))
+    }
+
+    /// Drops what an earlier run left for a receiver that is not configured.
+    fn forget(&self, kind: &str) {
+        let Some(folder) = self.folder(kind) else {
+            return;
+        };
+        let dropped = Queue::open(Some(folder), 0).map(|_| ());
+        if let Err(error) = dropped {
+            tracing::warn!("events of an earlier run for {kind} cannot be removed: {error}");
+        }
+    }
+}
+
+impl Outlet {
+    fn configure(&mut self, settings: Option<ReceiverSettings>) {
+        self.filter = settings.as_ref().map(|settings| settings.filter.clone());
+        self.address = settings
+            .as_ref()
+            .map_or_else(String::new, |settings| settings.target.to_string());
+        self.settings.send_if_modified(|present| {
+            let is_other = *present != settings;
+            *present = settings;
+            is_other
+        });
+    }
+}

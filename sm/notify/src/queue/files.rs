@@ -1,0 +1,89 @@
+//! The folder of a queue.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::PathBuf;
+
+/// Files of one folder, by their names.
+pub trait Files {
+    /// Names of all files; empty without a folder.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// Content of a file; `None` if there is no such file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>>;
+
+    /// Appends to a file, durably; creates the file and its folder if they are absent.
+    ///
+    /// # Errors
+    /// The disk does not take all bytes; it may have taken some.
+    fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
+
+    /// Replaces the content of a file; after an error it is the old or the new one.
+    ///
+    /// # Errors
+    /// The disk does not take the bytes.
+    fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
+
+    /// Removes a file. An absent one is no error.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    fn remove(&self, name: &str) -> io::Result<()>;
+}
+
+/// A folder on the disk.
+#[derive(Clone, Debug)]
+pub struct Folder(pub PathBuf);
+
+fn unless_absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Files for Folder {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let entries = unless_absent(fs::read_dir(&self.0))?;
+        let mut names = Vec::new();
+        for entry in entries.into_iter().flatten() {
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        unless_absent(fs::read(self.0.join(name)))
+    }
+
+    fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        fs::create_dir_all(&self.0)?;
+        let path = self.0.join(name);
+        let is_new = !path.try_exists()?;
+        let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
+        file.write_all(bytes)?;
+        file.sync_data()?;
+        if is_new {
+            File::open(&self.0)?.sync_all()?;
+        }
+        Ok(())
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        fs::create_dir_all(&self.0)?;
+        let temporary = self.0.join(format!("{name}.tmp"));
+        fs::write(&temporary, bytes)?;
+        fs::rename(&temporary, self.0.join(name))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        unless_absent(fs::remove_file(self.0.join(name))).map(|_| ())
+    }
+}

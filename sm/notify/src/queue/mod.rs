@@ -1,0 +1,400 @@
+//! Queue of events for one receiver: on the disk, within a bound, and over restarts.
+//!
+//! ```text
+//! DIR/queue-NNNNNNNNNNNNNNNN   records; NNNN: the number of the first one, hexadecimal
+//! DIR/taken                    number of the last record that the receiver has taken
+//! ```
+//!
+//! Records wait in memory only for as long as the disk does not take them. A segment holds an
+//! eighth of the bound at most, and goes as a whole: once the receiver has taken its records, or to
+//! make room for newer ones. A process that is killed costs no record; after it, the receiver may
+//! get the last ones twice.
+
+mod files;
+mod frame;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use rsm_proto::v1;
+
+pub use self::files::{Files, Folder};
+use crate::source::Record;
+
+/// Most records that wait in memory while the disk takes none: 8 MB at about 500 bytes each.
+pub const MEMORY_MAX: usize = 16_384;
+
+/// Parts of the bound that a segment may hold.
+const SEGMENTS: u64 = 8;
+
+/// Name of the file with the number of the last record that was taken.
+const TAKEN: &str = "taken";
+
+/// File with records of consecutive numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Segment {
+    first: u64,
+    last: u64,
+    bytes: u64,
+}
+
+impl Segment {
+    fn name(&self) -> String {
+        segment_name(self.first)
+    }
+
+    /// Number of records above `taken`.
+    fn waiting(&self, taken: u64) -> u64 {
+        let end = self.last.saturating_add(1);
+        end.saturating_sub(self.first.max(taken + 1))
+    }
+}
+
+fn segment_name(first: u64) -> String {
+    format!("queue-{first:016x}")
+}
+
+fn first_of(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("queue-")?;
+    (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok())?
+}
+
+/// The queue.
+#[derive(Debug)]
+pub struct Queue<F> {
+    /// The disk; `None` to keep all records in memory.
+    files: Option<F>,
+    bound: u64,
+    segments: VecDeque<Segment>,
+    /// Whether the last segment takes no more records: its end may be torn.
+    is_sealed: bool,
+    /// Records of consecutive numbers that are not on the disk.
+    memory: VecDeque<Record>,
+    next: u64,
+    taken: u64,
+    lost: u64,
+}
+
+impl<F: Files> Queue<F> {
+    /// Creates an empty queue without a disk.
+    pub fn in_memory_alone() -> Queue<F> {
+        Queue {
+            files: None,
+            bound: 0,
+            segments: VecDeque::new(),
+            is_sealed: true,
+            memory: VecDeque::new(),
+            next: 1,
+            taken: 0,
+            lost: 0,
+        }
+    }
+
+    /// Takes the records in memory of `other`, which is empty then, and its count of lost ones.
+    ///
+    /// # Errors
+    /// The disk does not take them: they wait in memory.
+    pub fn adopt(&mut self, other: &mut Queue<F>) -> io::Result<()> {
+        self.lost += std::mem::take(&mut other.lost);
+        for record in other.memory.drain(..) {
+            self.memory.push_back(Record {
+                number: self.next,
+                ..record
+            });
+            self.next += 1;
+        }
+        self.flush()
+    }
+
+    /// Opens the queue with at most `bound` bytes on the disk. Damaged records, and those after
+    /// them in their segment, are skipped.
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub fn open(files: Option<F>, bound: u64) -> io::Result<Queue<F>> {
+        let mut queue = Queue::in_memory_alone();
+        queue.bound = bound;
+        let Some(files) = files else {
+            return Ok(queue);
+        };
+        queue.taken = match files.read(TAKEN)? {
+            Some(bytes) => frame::read_number(&bytes).unwrap_or(0),
+            None => 0,
+        };
+        let mut names: Vec<String> = files.list()?;
+        names.retain(|name| first_of(name).is_some());
+        names.sort();
+        for name in names {
+            let bytes = files.read(&name)?.unwrap_or_default();
+            let numbers: Vec<u64> = frame::records(&bytes).map(|record| record.number).collect();
+            let ends = numbers.first().zip(numbers.last());
+            let Some((&first, &last)) = ends.filter(|(first, _)| first_of(&name) == Some(**first))
+            else {
+                tracing::warn!(
+                    file = name,
+                    bytes = bytes.len(),
+                    "events that wait for a receiver are damaged and lost"
+                );
+                files.remove(&name)?;
+                continue;
+            };
+            // An append that failed may have left records that are in the next segment as well.
+            if let Some(before) = queue.segments.back_mut() {
+                before.last = before.last.min(first.saturating_sub(1));
+            }
+            queue.segments.push_back(Segment {
+                first,
+                last,
+                bytes: bytes.len() as u64,
+            });
+        }
+        let last = queue.segments.back().map_or(0, |segment| segment.last);
+        queue.next = last.max(queue.taken) + 1;
+        queue.files = Some(files);
+        queue.drop_taken()?;
+        queue.make_room(0)?;
+        Ok(queue)
+    }
+
+    /// Sets the bound; a lower one drops the oldest records.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn set_bound(&mut self, bound: u64) -> io::Result<()> {
+        self.bound = bound;
+        self.make_room(0)
+    }
+
+    /// Adds events of the run `run`, and writes them to the disk.
+    ///
+    /// # Errors
+    /// The disk does not take them: they wait in memory, and [`flush`](Queue::flush) tries again.
+    pub fn put(
+        &mut self,
+        run: u64,
+        events: impl IntoIterator<Item = Arc<v1::Event>>,
+    ) -> io::Result<()> {
+        for event in events {
+            if self.memory.len() == MEMORY_MAX {
+                self.memory.pop_front();
+                self.lost += 1;
+            }
+            self.memory.push_back(Record {
+                number: self.next,
+                run,
+                event,
+            });
+            self.next += 1;
+        }
+        self.flush()
+    }
+
+    /// Writes the records in memory to the disk.
+    ///
+    /// # Errors
+    /// The disk does not take them all.
+    pub fn flush(&mut self) -> io::Result<()> {
+        if self.files.is_none() {
+            return Ok(());
+        }
+        while !self.memory.is_empty() {
+            self.flush_some()?;
+        }
+        Ok(())
+    }
+
+    /// Writes as many records of the memory as go into one segment.
+    fn flush_some(&mut self) -> io::Result<()> {
+        let Some(files) = &self.files else {
+            return Ok(());
+        };
+        let most = self.bound / SEGMENTS;
+        let mut bytes = Vec::new();
+        let mut count = 0;
+        for record in &self.memory {
+            let before = bytes.len();
+            frame::encode(record, &mut bytes);
+            if bytes.len() as u64 > most {
+                bytes.truncate(before);
+                break;
+            }
+            count += 1;
+        }
+        let Some(first) = self.memory.front().map(|record| record.number) else {
+            return Ok(());
+        };
+        if count == 0 {
+            // One record is longer than a segment.
+            self.memory.pop_front();
+            self.lost += 1;
+            return Ok(());
+        }
+        let last = first + count - 1;
+        let length = bytes.len() as u64;
+        let open = self.segments.back().filter(|segment| {
+            !self.is_sealed && segment.last + 1 == first && segment.bytes + length <= most
+        });
+        let name = open.map_or_else(|| segment_name(first), Segment::name);
+        let is_new = open.is_none();
+        if is_new {
+            // What an earlier attempt left behind.
+            files.remove(&name)?;
+        }
+        self.make_room(length)?;
+        // The oldest segment, which had to go, may have been the one to append to.
+        let is_new = is_new || self.segments.is_empty();
+        let name = if is_new { segment_name(first) } else { name };
+        let Some(files) = &self.files else {
+            return Ok(());
+        };
+        if let Err(error) = files.append(&name, &bytes) {
+            self.is_sealed = true;
+            match self.segments.back_mut().filter(|_| !is_new) {
+                // Some of the bytes may be there.
+                Some(segment) => segment.bytes += length,
+                // The next attempt removes what this leaves.
+                None => drop(files.remove(&name)),
+            }
+            return Err(error);
+        }
+        self.is_sealed = false;
+        match self.segments.back_mut().filter(|_| !is_new) {
+            Some(segment) => {
+                segment.last = last;
+                segment.bytes += length;
+            }
+            None => self.segments.push_back(Segment {
+                first,
+                last,
+                bytes: length,
+            }),
+        }
+        let flushed = usize::try_from(count).unwrap_or(usize::MAX);
+        self.memory.drain(..flushed.min(self.memory.len()));
+        Ok(())
+    }
+
+    /// Removes the oldest segments until `length` more bytes fit.
+    fn make_room(&mut self, length: u64) -> io::Result<()> {
+        while self.bytes() + length > self.bound {
+            let (Some(files), Some(oldest)) = (&self.files, self.segments.front()) else {
+                return Ok(());
+            };
+            files.remove(&oldest.name())?;
+            self.lost += oldest.waiting(self.taken);
+            self.segments.pop_front();
+        }
+        Ok(())
+    }
+
+    /// The oldest records that wait, at most `most`.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn peek(&mut self, most: usize) -> io::Result<Vec<Record>> {
+        let mut found = Vec::new();
+        let mut damaged = None;
+        if let Some(files) = &self.files {
+            for (index, segment) in self.segments.iter().enumerate() {
+                if found.len() == most {
+                    break;
+                }
+                let bytes = files.read(&segment.name())?.unwrap_or_default();
+                let before = found.len();
+                let waiting = frame::records(&bytes)
+                    .filter(|record| record.number > self.taken && record.number <= segment.last);
+                found.extend(waiting.take(most - found.len()));
+                if found.len() == before && segment.waiting(self.taken) > 0 {
+                    damaged = Some(index);
+                    break;
+                }
+            }
+        }
+        if let Some(index) = damaged {
+            // The file was removed or changed by another program.
+            if let Some(segment) = self.segments.remove(index) {
+                self.lost += segment.waiting(self.taken);
+            }
+        }
+        if damaged.is_none() {
+            let room = most - found.len();
+            found.extend(self.memory.iter().take(room).cloned());
+        }
+        Ok(found)
+    }
+
+    /// Drops the records up to `number`, which the receiver has taken.
+    ///
+    /// # Errors
+    /// The disk does not take the number: after a restart the receiver gets these records again.
+    pub fn take(&mut self, number: u64) -> io::Result<()> {
+        self.taken = self.taken.max(number);
+        while self
+            .memory
+            .front()
+            .is_some_and(|record| record.number <= number)
+        {
+            self.memory.pop_front();
+        }
+        let noted = match &self.files {
+            Some(files) => files.replace(TAKEN, &frame::number(self.taken)),
+            None => Ok(()),
+        };
+        self.drop_taken()?;
+        noted
+    }
+
+    fn drop_taken(&mut self) -> io::Result<()> {
+        while let (Some(files), Some(oldest)) = (&self.files, self.segments.front()) {
+            if oldest.waiting(self.taken) > 0 {
+                break;
+            }
+            files.remove(&oldest.name())?;
+            self.segments.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Drops all records and their files; none of them counts as lost.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn clear(&mut self) -> io::Result<()> {
+        self.memory.clear();
+        self.take(self.next - 1)
+    }
+
+    /// Counts `number` more records as lost.
+    pub fn count_lost(&mut self, number: u64) {
+        self.lost += number;
+    }
+
+    /// Number of records that wait.
+    pub fn waiting(&self) -> u64 {
+        let on_disk: u64 = self
+            .segments
+            .iter()
+            .map(|segment| segment.waiting(self.taken))
+            .sum();
+        on_disk + self.memory.len() as u64
+    }
+
+    /// Number of records that wait in memory alone.
+    pub fn in_memory(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Number of records that the receiver does not get, since the queue was opened.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Size of the segments, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests;

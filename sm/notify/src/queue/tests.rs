@@ -1,0 +1,271 @@
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use proptest::prelude::*;
+use rsm_proto::v1::event::Change;
+
+use super::*;
+
+/// Smallest bound of an operator.
+const BOUND: u64 = 1 << 20;
+
+/// Files in memory that outlive their queue, on a disk that can be full.
+#[derive(Clone, Debug, Default)]
+struct Fake {
+    files: Rc<RefCell<BTreeMap<String, Vec<u8>>>>,
+    is_full: Rc<Cell<bool>>,
+}
+
+impl Fake {
+    fn bytes(&self) -> u64 {
+        let files = self.files.borrow();
+        let segments = files.iter().filter(|(name, _)| *name != TAKEN);
+        segments.map(|(_, bytes)| bytes.len() as u64).sum()
+    }
+}
+
+impl Files for Fake {
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.files.borrow().keys().cloned().collect())
+    }
+
+    fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.files.borrow().get(name).cloned())
+    }
+
+    fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut files = self.files.borrow_mut();
+        let file = files.entry(name.to_owned()).or_default();
+        if self.is_full.get() {
+            file.extend(&bytes[..bytes.len() / 2]);
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        file.extend(bytes);
+        Ok(())
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        if self.is_full.get() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.files
+            .borrow_mut()
+            .insert(name.to_owned(), bytes.to_vec());
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.files.borrow_mut().remove(name);
+        Ok(())
+    }
+}
+
+fn event(sequence: u64, length: usize) -> Arc<v1::Event> {
+    Arc::new(v1::Event {
+        sequence,
+        change: Some(Change::StateChanged(v1::StateChanged {
+            reason: "x".repeat(length),
+            ..v1::StateChanged::default()
+        })),
+        ..v1::Event::default()
+    })
+}
+
+fn sequences(records: &[Record]) -> Vec<u64> {
+    records.iter().map(|record| record.event.sequence).collect()
+}
+
+fn all<F: Files>(queue: &mut Queue<F>) -> Vec<u64> {
+    sequences(&queue.peek(usize::MAX).unwrap())
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put { count: u64, length: usize },
+    Take(usize),
+    Restart,
+    Full(bool),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (1..40u64, 0..20_000usize).prop_map(|(count, length)| Step::Put { count, length }),
+        2 => (1..60usize).prop_map(Step::Take),
+        1 => Just(Step::Restart),
+        1 => any::<bool>().prop_map(Step::Full),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn the_bound_holds_and_the_order_stays_over_restarts_and_full_disks(steps in steps()) {
+        let fake = Fake::default();
+        let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
+        let (mut put, mut got) = (0, 0u64);
+        for step in steps {
+            match step {
+                Step::Put { count, length } => {
+                    let events = (put + 1..=put + count).map(|number| event(number, length));
+                    put += count;
+                    prop_assert_eq!(queue.put(7, events).is_err(), fake.is_full.get());
+                }
+                Step::Take(most) => {
+                    let records = queue.peek(most).unwrap();
+                    let found = sequences(&records);
+                    // Ascending, above everything taken before; gaps are what was lost.
+                    prop_assert!(found.is_sorted_by(|a, b| a < b), "{:?}", found);
+                    prop_assert!(found.first().is_none_or(|&first| first > got));
+                    if let Some(last) = records.last() {
+                        got = last.event.sequence;
+                        let _full = queue.take(last.number);
+                    }
+                }
+                Step::Restart => {
+                    // A process that is killed loses what the disk did not take.
+                    queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
+                    let next = all(&mut queue).first().copied();
+                    // On a full disk the number of the last record taken may be behind.
+                    got = next.map_or(got, |next| got.min(next - 1));
+                }
+                Step::Full(is_full) => {
+                    fake.is_full.set(is_full);
+                    prop_assert!(is_full || queue.flush().is_ok());
+                }
+            }
+            prop_assert!(fake.bytes() <= BOUND, "{}", fake.bytes());
+            prop_assert!(queue.bytes() <= BOUND);
+            prop_assert_eq!(queue.waiting(), all(&mut queue).len() as u64);
+        }
+    }
+}
+
+#[test]
+fn a_receiver_that_is_away_costs_the_bound_and_gets_the_newest() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder(dir.path().join("webhook"));
+    let mut queue = Queue::open(Some(folder.clone()), BOUND).unwrap();
+    for batch in 0..300u64 {
+        let events = (1..=10).map(|number| event(batch * 10 + number, 1000));
+        queue.put(1, events).unwrap();
+        let files = std::fs::read_dir(&folder.0).unwrap();
+        let bytes: u64 = files
+            .map(|file| file.unwrap().metadata().unwrap().len())
+            .sum();
+        assert!(bytes <= BOUND, "{bytes}");
+    }
+    let waiting = all(&mut queue);
+    assert_eq!(*waiting.last().unwrap(), 3000);
+    assert_eq!(queue.lost() + waiting.len() as u64, 3000);
+    assert!(waiting.len() > 800, "{}", waiting.len());
+    let (first, last) = (waiting[0], 3000);
+    assert_eq!(waiting, (first..=last).collect::<Vec<_>>());
+    drop(queue);
+    let mut again = Queue::open(Some(folder), BOUND).unwrap();
+    assert_eq!(all(&mut again), waiting);
+}
+
+#[test]
+fn a_file_cut_anywhere_keeps_the_records_before_and_goes_on() {
+    let fake = Fake::default();
+    let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
+    queue
+        .put(1, (1..=3).map(|number| event(number, 5)))
+        .unwrap();
+    let (name, whole) = fake
+        .files
+        .borrow()
+        .first_key_value()
+        .map(|(a, b)| (a.clone(), b.clone()))
+        .unwrap();
+    let one = whole.len() / 3;
+    for cut in 0..=whole.len() {
+        fake.files.borrow_mut().clear();
+        fake.files
+            .borrow_mut()
+            .insert(name.clone(), whole[..cut].to_vec());
+        let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
+        queue.put(2, [event(9, 5)]).unwrap();
+        let mut expected: Vec<u64> = (1..=(cut / one) as u64).collect();
+        expected.push(9);
+        assert_eq!(all(&mut queue), expected, "cut at {cut}");
+    }
+}
+
+#[test]
+fn records_that_were_taken_do_not_come_again_after_a_restart() {
+    let fake = Fake::default();
+    let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
+    queue
+        .put(1, (1..=5).map(|number| event(number, 5)))
+        .unwrap();
+    let taken = queue.peek(3).unwrap();
+    queue.take(taken[2].number).unwrap();
+    drop(queue);
+    let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
+    assert_eq!((all(&mut queue), queue.waiting()), (vec![4, 5], 2));
+    let rest = queue.peek(9).unwrap();
+    queue.take(rest[1].number).unwrap();
+    assert_eq!(
+        (fake.bytes(), queue.waiting()),
+        (0, 0),
+        "taken segments are gone"
+    );
+    queue.put(1, [event(6, 5)]).unwrap();
+    assert_eq!(all(&mut queue), [6]);
+    // A number that cannot be read costs nothing but records that come twice.
+    fake.files
+        .borrow_mut()
+        .insert(TAKEN.to_owned(), vec![0; 16]);
+    assert_eq!(all(&mut Queue::open(Some(fake), BOUND).unwrap()), [6]);
+}
+
+#[test]
+fn a_full_disk_leaves_events_in_memory_and_they_reach_the_disk_later() {
+    let fake = Fake::default();
+    let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
+    queue.put(1, [event(1, 5)]).unwrap();
+    fake.is_full.set(true);
+    for number in 2..=4 {
+        queue.put(1, [event(number, 5)]).unwrap_err();
+    }
+    assert_eq!((all(&mut queue), queue.in_memory()), (vec![1, 2, 3, 4], 3));
+    fake.is_full.set(false);
+    queue.flush().unwrap();
+    assert_eq!(queue.in_memory(), 0);
+    let mut again = Queue::open(Some(fake.clone()), BOUND).unwrap();
+    assert_eq!((all(&mut again), again.lost()), (vec![1, 2, 3, 4], 0));
+    // Without a disk, and beyond the bound of the memory, the oldest go.
+    let mut queue = Queue::open(None::<Fake>, BOUND).unwrap();
+    let most = MEMORY_MAX as u64;
+    queue
+        .put(1, (1..=most + 10).map(|number| event(number, 0)))
+        .unwrap();
+    assert_eq!((queue.waiting(), queue.lost()), (most, 10));
+    assert_eq!(queue.peek(1).unwrap()[0].event.sequence, 11);
+}
+
+#[test]
+fn an_event_longer_than_a_segment_is_lost_and_counted() {
+    let mut queue = Queue::open(Some(Fake::default()), BOUND).unwrap();
+    queue
+        .put(1, [event(1, BOUND as usize), event(2, 5)])
+        .unwrap();
+    assert_eq!((all(&mut queue), queue.lost()), (vec![2], 1));
+}
+
+#[test]
+fn files_of_others_in_the_folder_stay() {
+    let fake = Fake::default();
+    fake.files
+        .borrow_mut()
+        .insert("notes.txt".to_owned(), b"mine".to_vec());
+    let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
+    queue.put(1, [event(1, 5)]).unwrap();
+    queue.clear().unwrap();
+    assert_eq!(queue.waiting(), 0);
+    assert!(fake.files.borrow().contains_key("notes.txt"));
+}

@@ -1,0 +1,93 @@
+//! Receivers: their connections, and the threads that feed them.
+
+mod connect;
+mod inbox;
+mod otlp;
+mod syslog;
+mod webhook;
+mod worker;
+
+use std::time::Duration;
+
+pub(crate) use self::inbox::Inbox;
+pub(crate) use self::worker::{Status, Surroundings, Worker};
+use crate::settings::Target;
+use crate::source::{Record, Source};
+
+/// Result of sending records.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The receiver has taken them, all but this number.
+    Taken {
+        /// Number of records that it has rejected.
+        rejected: u64,
+    },
+    /// The receiver does not take these records, now or later.
+    Refused(String),
+    /// The receiver does not answer, or takes nothing now.
+    Failed {
+        /// Why.
+        why: String,
+        /// Pause that it asks for.
+        pause: Option<Duration>,
+    },
+}
+
+impl Outcome {
+    const TAKEN: Outcome = Outcome::Taken { rejected: 0 };
+
+    fn failed(why: impl std::fmt::Display) -> Outcome {
+        Outcome::Failed {
+            why: why.to_string(),
+            pause: None,
+        }
+    }
+}
+
+/// Connection to one receiver.
+pub(crate) enum Sender {
+    Webhook(webhook::Webhook),
+    Syslog(syslog::Syslog),
+    Otlp(Box<otlp::Otlp>),
+}
+
+impl Sender {
+    /// Creates a sender, which connects when it first sends.
+    pub(crate) fn new(target: &Target, source: &Source) -> Sender {
+        match target {
+            Target::Webhook(target) => {
+                Sender::Webhook(webhook::Webhook::new(target.clone(), source.clone()))
+            }
+            Target::Syslog { address, facility } => Sender::Syslog(syslog::Syslog::new(
+                address.clone(),
+                *facility,
+                source.clone(),
+            )),
+            Target::Otlp(target) => {
+                Sender::Otlp(Box::new(otlp::Otlp::new(target.clone(), source.clone())))
+            }
+        }
+    }
+
+    pub(crate) async fn send(&mut self, records: &[Record]) -> Outcome {
+        match self {
+            Sender::Webhook(webhook) => webhook.send(records).await,
+            Sender::Syslog(syslog) => syslog.send(records).await,
+            Sender::Otlp(otlp) => otlp.send(records).await,
+        }
+    }
+}
+
+/// Words of an error and of its causes.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        source = cause.source();
+    }
+    text
+}

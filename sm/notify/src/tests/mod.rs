@@ -1,0 +1,2 @@
+mod pure;
+mod receivers;

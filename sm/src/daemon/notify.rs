@@ -1,0 +1,184 @@
+//! Sends events to receivers outside the fabric, by section `notify` of the configuration.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use parking_lot::Mutex;
+use rsm_api::v1;
+use rsm_config::{Config, EventKinds, HttpUrl, MinSeverity, SyslogAddress, load_headers};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_notify::filter::{Filter, Standing};
+use rsm_notify::settings::{Access, HttpTarget, ReceiverSettings, Settings, SyslogTarget, Target};
+use rsm_notify::source::Source;
+use rsm_notify::{Notifier, Report, Trouble};
+use rsm_state::Role;
+use rsm_view::publish::EventOutlet;
+
+use super::findings::{DaemonFindings, Part};
+
+/// Sender of events to all receivers. Clones share it.
+#[derive(Clone)]
+pub(super) struct Notify {
+    notifier: Arc<Notifier>,
+}
+
+impl Notify {
+    /// Starts the threads of the receivers that `config` has. Their queues are in `state_dir`;
+    /// `None` to keep events in memory. `started_unix_ms` is the start of this run, `fabric` as
+    /// `--fabric` names it.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(super) fn start(
+        config: &Config,
+        state_dir: Option<&Path>,
+        fabric: String,
+        started_unix_ms: u64,
+        findings: DaemonFindings,
+    ) -> anyhow::Result<Notify> {
+        let source = Source {
+            host: super::http::names().pop().unwrap_or_default(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            fabric,
+            run: started_unix_ms,
+        };
+        let notifier = Notifier::new(state_dir, source, report(findings));
+        let configured = notifier.configure(settings(config));
+        configured.context("cannot start a thread that sends events")?;
+        Ok(Notify {
+            notifier: Arc::new(notifier),
+        })
+    }
+
+    /// Applies the configuration, and reads the files that it names.
+    pub(super) fn configure(&self, config: &Config) {
+        if let Err(error) = self.notifier.configure(settings(config)) {
+            tracing::error!(%error, "a thread that sends events cannot be started: send SIGHUP again");
+        }
+    }
+
+    /// Takes an event of this machine that no snapshot has.
+    pub(super) fn put(&self, event: Arc<v1::Event>) {
+        self.notifier.put(&[event], Standing::Undecided);
+    }
+
+    /// Writes what waits to the disk, and ends the threads.
+    pub(super) fn stop(&self) {
+        self.notifier.stop();
+    }
+}
+
+impl EventOutlet for Notify {
+    fn put(&self, events: &[Arc<v1::Event>], role: &Role) {
+        let standing = match role {
+            Role::Discovering => Standing::Undecided,
+            Role::Master => Standing::Master,
+            Role::Standby { .. } | Role::NotActive => Standing::Other,
+        };
+        self.notifier.put(events, standing);
+    }
+
+    fn receivers(&self) -> Vec<v1::EventReceiver> {
+        self.notifier.receivers()
+    }
+}
+
+/// Publishes the troubles of all receivers among the findings of the daemon's parts.
+fn report(findings: DaemonFindings) -> Report {
+    let all: Mutex<BTreeMap<&'static str, Vec<Trouble>>> = Mutex::default();
+    Arc::new(move |kind, troubles| {
+        let mut all = all.lock();
+        all.insert(kind, troubles);
+        let findings_of_all = all.values().flatten().map(|trouble| {
+            let (kind, text) = match trouble {
+                Trouble::Undelivered(text) => (FindingKind::EventsUndelivered, text),
+                Trouble::Disk(text) => (FindingKind::Storage, text),
+            };
+            Finding::new(kind, Subject::Subnet, Severity::Warning, text.clone())
+        });
+        findings.report(Part::Notify, findings_of_all.collect());
+    })
+}
+
+/// Settings of the receivers. Reads the files that `config` names; one that cannot be used is a
+/// failure of its receiver alone.
+fn settings(config: &Config) -> Settings {
+    let notify = &config.notify;
+    let receiver = |target: Target, severity: MinSeverity, kinds: &EventKinds| ReceiverSettings {
+        target,
+        filter: filter(severity, kinds),
+        queue_bytes: u64::from(notify.queue_max_mb) << 20,
+    };
+    Settings {
+        webhook: notify.webhook_url.as_ref().map(|url| {
+            let access = access(&notify.webhook_header_file, &notify.webhook_ca_file);
+            let target = Target::Webhook(http_target(url, access));
+            receiver(target, notify.webhook_min_severity, &notify.webhook_kinds)
+        }),
+        syslog: notify.syslog.as_ref().map(|address| {
+            let target = Target::Syslog {
+                address: syslog_target(address),
+                facility: notify.syslog_facility.code(),
+            };
+            receiver(target, notify.syslog_min_severity, &notify.syslog_kinds)
+        }),
+        otlp: notify.otlp_endpoint.as_ref().map(|url| {
+            let access = match url.path.as_str() {
+                "/" => access(&notify.otlp_header_file, &notify.otlp_ca_file),
+                _ => Err("otlp_endpoint has a path, which gRPC has not".to_owned()),
+            };
+            let target = Target::Otlp(http_target(url, access));
+            receiver(target, notify.otlp_min_severity, &notify.otlp_kinds)
+        }),
+    }
+}
+
+fn filter(severity: MinSeverity, kinds: &EventKinds) -> Filter {
+    use rsm_notify::described::Severity;
+    let mut known = EventKinds::ALL.to_vec();
+    known.retain(|kind| kinds.contains(kind));
+    Filter {
+        min_severity: match severity {
+            MinSeverity::Info => Severity::Info,
+            MinSeverity::Warning => Severity::Warning,
+            MinSeverity::Error => Severity::Error,
+        },
+        kinds: known,
+    }
+}
+
+fn http_target(url: &HttpUrl, access: Result<Access, String>) -> HttpTarget {
+    HttpTarget {
+        tls: url.tls,
+        host: url.host.clone(),
+        port: url.port,
+        path: url.path.clone(),
+        access,
+    }
+}
+
+fn syslog_target(address: &SyslogAddress) -> SyslogTarget {
+    match address {
+        SyslogAddress::Udp(host, port) => SyslogTarget::Udp(host.clone(), *port),
+        SyslogAddress::Tcp(host, port) => SyslogTarget::Tcp(host.clone(), *port),
+        SyslogAddress::Local(path) => SyslogTarget::Local(path.clone()),
+    }
+}
+
+/// Contents of the files of headers and of CAs, or why one of them cannot be used.
+fn access(headers: &Option<PathBuf>, ca: &Option<PathBuf>) -> Result<Access, String> {
+    let headers = match headers {
+        Some(file) => load_headers(file).map_err(|error| error.to_string())?,
+        None => Vec::new(),
+    };
+    let ca_pem = match ca {
+        Some(file) => {
+            let read = std::fs::read(file);
+            Some(read.map_err(|error| format!("cannot read {}: {error}", file.display()))?)
+        }
+        None => None,
+    };
+    Ok(Access { headers, ca_pem })
+}
