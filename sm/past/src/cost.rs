@@ -5,7 +5,9 @@ use std::fs;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_store::io::Disk;
 
-use crate::{Bounds, Counts, Past, Quantity, Reading, Tier};
+use crate::{
+    Bounds, Counts, Part, Past, PastReader, Quantity, Reading, Span, Tier, Wanted,
+};
 
 const HOSTS: u64 = 45_056;
 
@@ -51,6 +53,31 @@ fn counts(port: u64, seconds: u64, state: &mut u64) -> Counts {
         counts[Quantity::SymbolError] = 1 + random(state) % 40;
     }
     counts
+}
+
+/// CPU seconds of questions about the whole span.
+fn questions(reader: &PastReader, until_unix_ms: u64) -> String {
+    let span = Span {
+        since_unix_ms: 0,
+        until_unix_ms,
+    };
+    let port = PortKey::new(Guid(1000), PortNum(12));
+    let before = cpu_seconds();
+    let series = reader.series(Part::Port(port), span, None).unwrap();
+    let of_series = cpu_seconds();
+    let errors = reader.moved(None, span, Wanted::Errors).unwrap();
+    let of_errors = cpu_seconds();
+    let all = reader.moved(None, span, Wanted::All).unwrap();
+    let of_all = cpu_seconds();
+    format!(
+        " series of {} points {:.2} s, errors of {} ports {:.2} s, traffic of {} ports {:.2} s;",
+        series.points.len(),
+        of_series - before,
+        errors.len(),
+        of_errors - of_series,
+        all.len(),
+        of_all - of_errors
+    )
 }
 
 /// Writes a day of readings with the default intervals, and prints bytes by tier and CPU seconds.
@@ -109,6 +136,7 @@ pub(crate) fn day() {
         let full = bytes * kept / steps.max(1) as u64;
         text += &format!(" {tier:?} {bytes} bytes for {steps} steps, {full} when full;");
     }
+    text += &questions(&past.reader(), NOON + hours * 3_600_000);
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let peak = status
         .lines()

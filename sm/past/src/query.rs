@@ -15,7 +15,7 @@ use crate::segment::{Frames, Item, Segment, Step, unread};
 use crate::store::PastReader;
 use crate::tier::Tier;
 
-/// Steps of a series that nobody chose, in seconds. All but the first two are whole minutes.
+/// Steps of a series if none is chosen, in seconds. All but the first two are whole minutes.
 const STEPS_S: [u64; 14] = [
     10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400,
 ];
@@ -85,7 +85,7 @@ pub struct Point {
     pub ports: u32,
     /// Sum over ports of the seconds in which the traffic was counted; 0 where it is not known.
     pub port_seconds: u64,
-    /// What was counted.
+    /// Counts of the step.
     pub counts: Counts,
 }
 
@@ -97,7 +97,7 @@ impl Point {
     }
 }
 
-/// What the counters of a port counted in a span.
+/// Counts of a port in a span.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Moved {
     /// The port.
@@ -106,7 +106,7 @@ pub struct Moved {
     pub is_switch: bool,
     /// Seconds of the span in which the port was read: 0 means that its past is not known.
     pub seconds: u64,
-    /// What was counted; zero for traffic where only errors were read.
+    /// Counts; zero for traffic where only errors were read.
     pub counts: Counts,
     /// Errors that moved, by counter.
     pub errors: BTreeMap<Quantity, MovedErrors>,
@@ -195,8 +195,8 @@ impl PastReader {
         })
     }
 
-    /// What each of `ports` counted in `span`, or each port at all; those that were not read are
-    /// left out. A step that is partly in the span counts whole; it is at most a hundredth of the
+    /// Counts of each of `ports` in `span`, or of every port. Ports that were not read are left out.
+    /// A step that is partly in the span counts whole; it is at most a hundredth of the
     /// span, or as fine as steps are kept.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rsm_store::StoreError;
-use rsm_store::io::{Disk, Operation};
+use rsm_store::io::{Disk, Operation, is_at};
 
 use crate::chunk;
 use crate::frame::{self, Kind};
@@ -232,7 +232,10 @@ impl Past {
         let share = self.bounds.bytes / SEGMENT_SHARE;
         let writer = &mut self.writers[tier as usize];
         let is_full = |current: &Current| {
-            current.segment.steps >= tier.in_segment() || current.segment.bytes >= share
+            let segment = &current.segment;
+            // The folder may have been replaced, and then writes to the file are lost.
+            let is_gone = !is_at(&current.file, &segment.path);
+            is_gone || segment.steps >= tier.in_segment() || segment.bytes >= share
         };
         if writer.current.as_ref().is_none_or(is_full) {
             writer.current = Some(begin(&self.disk, &self.dir, tier, &mut writer.next)?);

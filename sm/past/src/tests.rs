@@ -198,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_no_one_wrote_are_read_without_panic(bytes: Vec<u8>, whole in any::<bool>()) {
+    fn random_bytes_are_read_without_panic(bytes: Vec<u8>, whole in any::<bool>()) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("past")).unwrap();
         let mut file = Vec::new();
@@ -415,6 +415,21 @@ fn full_disk_loses_the_steps_of_its_time_alone() {
         minutes, expected,
         "a step is written with the first reading of the next one"
     );
+}
+
+#[test]
+fn folder_that_is_replaced_takes_the_next_steps() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("past");
+    let mut past = open(dir.path());
+    steady(&mut past, 10);
+    std::fs::remove_dir_all(&folder).unwrap();
+    let at = NOON + HOUR;
+    let mut add = |at| past.add(&mut [reading(port(7, 1), at - MINUTE, at, &[])]);
+    assert!(add(at).is_err(), "a folder that is gone is not made anew");
+    std::fs::create_dir(&folder).unwrap();
+    add(at + HOUR).unwrap();
+    assert_eq!(files(dir.path()).len(), 3, "the hour's only step, in each tier");
 }
 
 #[test]

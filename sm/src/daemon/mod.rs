@@ -20,6 +20,7 @@ mod gpu_hosts;
 mod history;
 mod host_facts;
 mod http;
+mod past;
 mod pause;
 mod persistence;
 mod progress;
@@ -63,6 +64,7 @@ use self::findings::{DaemonFindings, Part};
 use self::gpu_hosts::GpuHosts;
 use self::history::History;
 use self::host_facts::ThisHost;
+use self::past::Past;
 use self::pause::PauseWatch;
 use self::persistence::Keeper;
 pub use self::persistence::{ImportError, Imported, import, unix_seconds};
@@ -149,6 +151,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         sink(setup.inbox.clone()),
     );
     let history = setup.open_history(keeper.history_sink())?;
+    let past = setup.open_past(&attached)?;
     let view = setup.view(&attached, history.as_ref(), shared_view);
     let controller = Arc::new(Controller::new(setup.inbox.clone(), view.clone()));
     let access = setup.access()?;
@@ -158,7 +161,8 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         let gpu_hosts = setup.gpu_hosts(&view, &keeper, kept.gpus)?;
         let state_dir = setup.state_dir().map(Path::to_owned);
         let host = ThisHost::new(state_dir, shares_store, access.clone());
-        let backend = attached.backend(&view, &controller, &gpu_hosts, history.as_ref(), host);
+        let kept = (history.as_ref(), past.as_ref());
+        let backend = attached.backend(&view, &controller, &gpu_hosts, kept, host);
         let servers = setup.serve(&access, backend).await?;
         (Some(gpu_hosts), Some(servers))
     };
@@ -181,6 +185,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         keeper,
         gpu_hosts,
         history,
+        past,
         dumper: Dumper::start(options.config.dump.dir.clone(), setup.findings.clone())?,
         state_dir: StateDir::start(setup.state_dir(), setup.findings.clone())?,
         service_manager: ServiceManager::from_environment(|name| std::env::var_os(name)),
@@ -272,6 +277,7 @@ struct Shell {
     keeper: Keeper,
     gpu_hosts: Option<Arc<GpuHosts>>,
     history: Option<History>,
+    past: Option<Past>,
     dumper: Dumper,
     state_dir: StateDir,
     findings: DaemonFindings,
@@ -366,6 +372,10 @@ impl Shell {
         self.service_manager.stopping();
         self.controller.stop();
         self.counters.stop();
+        // The past takes the last readings.
+        if let Some(past) = self.past {
+            past.finish();
+        }
         self.sa_handle.stop();
         self.line.finish();
         self.dumper.finish();
