@@ -236,6 +236,18 @@ pub enum CountersError {
          in section [counters] of its configuration"
     )]
     NotRead,
+    /// No past is kept.
+    #[error(
+        "this rsm keeps no past of the counters: it does so with a state folder, if `enabled = true` is in \
+         section [counters] of its configuration and `past_days` is not 0"
+    )]
+    NoPast,
+    /// A file of the past cannot be read.
+    #[error("the past of the counters cannot be read: {reason}")]
+    PastUnreadable {
+        /// The reason, with the file.
+        reason: String,
+    },
 }
 
 /// The reason why the simulation did not act.

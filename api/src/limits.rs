@@ -95,6 +95,13 @@ pub const EVENT_JOURNAL: usize = 8_192;
 /// The number of operators' acts that are kept beside the events: more than a team makes in weeks.
 pub const ACT_JOURNAL: usize = 1_024;
 
+/// The maximum number of answers from the past of the counters that are computed at the same time:
+/// each may read some hundred megabytes.
+pub const MAX_PAST_READERS: usize = 2;
+
+/// The maximum number of steps of a series; each takes some 100 bytes.
+pub const MAX_SERIES_STEPS: u64 = 10_000;
+
 /// The maximum number of watchers served at the same time over all listeners; each costs a task and
 /// up to one HTTP/2 window.
 pub const MAX_WATCHERS: usize = 256;

@@ -13,9 +13,9 @@ use crate::error::{
 use crate::model::{
     AgentState, AliasGuidKey, CountersState, DrainQuestion, FindingFilter, GoneSwitches,
     GroupSelector, HistoryQuery, Keyed, LinkFilter, LossSelector, MulticastGroupFilter, NodeFilter,
-    Page, PartitionChange, PartitionChanged, PathQuestion, PortCommand, PortFilter, PortId,
-    PortOrder, PortTotals, Selector, ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey,
-    VirtualPortId, WhenCutOff,
+    Page, PartitionChange, PartitionChanged, PastSpan, PathQuestion, PortCommand, PortFilter,
+    PortId, PortOrder, PortTotals, Selector, ServiceFilter, ServiceKey, SimulationAction,
+    SubscriptionKey, VirtualPortId, WhenCutOff,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -268,6 +268,34 @@ pub trait CountersQueries: Send + Sync + 'static {
         limit: usize,
         part: Option<&Selector>,
     ) -> Result<v1::GetTopPortsResponse, CountersError>;
+
+    /// What a part, or the fabric, counted in a span of the past. May take seconds, and waits for the
+    /// disk. The server has checked the number of steps.
+    ///
+    /// # Errors
+    /// The name does not identify one node, no past is kept, or it cannot be read.
+    fn series(
+        &self,
+        part: Option<&Selector>,
+        span: PastSpan,
+        step_seconds: Option<u32>,
+    ) -> Result<v1::GetCounterSeriesResponse, CountersError>;
+
+    /// The first `limit` ports in `order` over a span of the past; only those of `part`, if it is
+    /// given. May take seconds, and waits for the disk.
+    ///
+    /// # Errors
+    /// The name does not identify one node, no past is kept, or it cannot be read.
+    fn top_since(
+        &self,
+        order: PortOrder,
+        limit: usize,
+        part: Option<&Selector>,
+        span: PastSpan,
+    ) -> Result<v1::GetTopPortsSinceResponse, CountersError>;
+
+    /// The present time, in milliseconds since the Unix epoch.
+    fn now_unix_ms(&self) -> u64;
 
     /// A number that identifies the readings that the other methods show: it changes with them,
     /// about once a second while counters are read. A reading can become stale in between.

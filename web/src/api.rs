@@ -112,6 +112,8 @@ routes! {
     "sa-counters" => get_sa_counters(GetSaCountersRequest),
     "port-counters" => list_port_counters(ListPortCountersRequest),
     "top-ports" => get_top_ports(GetTopPortsRequest),
+    "counter-series" => get_counter_series(GetCounterSeriesRequest),
+    "top-ports-since" => get_top_ports_since(GetTopPortsSinceRequest),
     "services" => list_services(ListServicesRequest),
     "subscriptions" => list_subscriptions(ListSubscriptionsRequest),
     "alias-guids" => list_alias_guids(ListAliasGuidsRequest),

@@ -107,6 +107,8 @@ const NEEDS: &[ServiceNeeds] = &[
             ("ListPortCounters", Read),
             ("GetTopPorts", Read),
             ("WatchTopPorts", Read),
+            ("GetCounterSeries", Read),
+            ("GetTopPortsSince", Read),
         ],
     },
     ServiceNeeds {

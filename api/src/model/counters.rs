@@ -86,3 +86,12 @@ pub struct CountersState {
     /// The time for which the most overdue agent has been waiting for its turn.
     pub behind: Duration,
 }
+
+/// A span of the past, in milliseconds since the Unix epoch: `since` is before `until`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PastSpan {
+    /// Begin of the span.
+    pub since_unix_ms: u64,
+    /// End of the span, itself not in it.
+    pub until_unix_ms: u64,
+}

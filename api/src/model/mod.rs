@@ -26,7 +26,7 @@ mod subscription;
 mod virtual_port;
 
 pub use alias_guid::AliasGuidKey;
-pub use counters::{AgentState, Answering, CountersState, PortTotals};
+pub use counters::{AgentState, Answering, CountersState, PastSpan, PortTotals};
 pub use drain::DrainQuestion;
 pub use event::{EventFilter, HistoryOrder, HistoryQuery};
 pub use finding::FindingFilter;

@@ -10,8 +10,11 @@ use tonic::{Request, Response, Status};
 
 use super::paging::Listing;
 use super::request::{port_order, selector};
-use crate::limits::{DEFAULT_TOP_EVERY, DEFAULT_TOP_PORTS, MAX_TOP_PORTS, MAX_WATCHERS, TOP_EVERY};
-use crate::model::{PortOrder, Selector};
+use crate::error::CountersError;
+use crate::limits::{
+    DEFAULT_TOP_EVERY, DEFAULT_TOP_PORTS, MAX_SERIES_STEPS, MAX_TOP_PORTS, MAX_WATCHERS, TOP_EVERY,
+};
+use crate::model::{PastSpan, PortOrder, Selector};
 use crate::traits::CountersQueries;
 
 /// The number of messages made ahead of the connection's flow control: a later one replaces an
@@ -22,6 +25,8 @@ const AHEAD: usize = 1;
 #[derive(Clone)]
 pub(super) struct Counters {
     pub(super) counters: Option<Arc<dyn CountersQueries>>,
+    /// The permits for answers from the past.
+    pub(super) past_places: Arc<Semaphore>,
     /// The permits for watchers.
     pub(super) places: Arc<Semaphore>,
     /// Becomes true when the server stops.
@@ -33,6 +38,65 @@ impl Counters {
         self.counters.as_ref().ok_or_else(|| {
             Status::failed_precondition("this server manages no subnet: ask an rsm that does")
         })
+    }
+}
+
+/// The span that a request names.
+fn past_span(
+    counters: &Arc<dyn CountersQueries>,
+    since_unix_ms: u64,
+    until_unix_ms: u64,
+) -> Result<PastSpan, Status> {
+    let until_unix_ms = match until_unix_ms {
+        0 => counters.now_unix_ms(),
+        until => until,
+    };
+    if since_unix_ms == 0 || since_unix_ms >= until_unix_ms {
+        return Err(Status::invalid_argument(format!(
+            "since_unix_ms: {since_unix_ms} is not a time before until_unix_ms, {until_unix_ms}"
+        )));
+    }
+    Ok(PastSpan {
+        since_unix_ms,
+        until_unix_ms,
+    })
+}
+
+/// The step that a request asks for; `None` for one by the span.
+fn step(request: &v1::GetCounterSeriesRequest, span: PastSpan) -> Result<Option<u32>, Status> {
+    let Some(step_ms) = u64::from(request.step_seconds)
+        .checked_mul(1000)
+        .filter(|&ms| ms > 0)
+    else {
+        return Ok(None);
+    };
+    let steps = (span.until_unix_ms - span.since_unix_ms) / step_ms;
+    if steps > MAX_SERIES_STEPS {
+        return Err(Status::invalid_argument(format!(
+            "step_seconds: {} makes {steps} steps of this span, expected at most {MAX_SERIES_STEPS}: give a \
+             longer step or a shorter span",
+            request.step_seconds
+        )));
+    }
+    Ok(Some(request.step_seconds))
+}
+
+/// Runs `work` on a thread that may wait for a disk, as soon as one of the places is free.
+async fn from_past<T: Send + 'static>(
+    places: &Semaphore,
+    work: impl FnOnce() -> Result<T, CountersError> + Send + 'static,
+) -> Result<Response<T>, Status> {
+    let _place = places.acquire().await;
+    let answer = tokio::task::spawn_blocking(work).await;
+    let answer = answer.map_err(|error| Status::internal(error.to_string()))?;
+    Ok(Response::new(answer?))
+}
+
+/// The number of ports that a request asks for.
+fn top_limit(limit: u32) -> usize {
+    match limit {
+        0 => DEFAULT_TOP_PORTS,
+        limit => usize::try_from(limit).map_or(MAX_TOP_PORTS, |limit| limit.min(MAX_TOP_PORTS)),
     }
 }
 
@@ -50,14 +114,10 @@ impl Top {
         counters: &Arc<dyn CountersQueries>,
         request: &v1::GetTopPortsRequest,
     ) -> Result<Top, Status> {
-        let limit = match request.limit {
-            0 => DEFAULT_TOP_PORTS,
-            limit => usize::try_from(limit).map_or(MAX_TOP_PORTS, |limit| limit.min(MAX_TOP_PORTS)),
-        };
         Ok(Top {
             counters: Arc::clone(counters),
             order: port_order("order", request.order)?,
-            limit,
+            limit: top_limit(request.limit),
             part: part(&request.part)?,
         })
     }
@@ -167,6 +227,39 @@ impl CountersService for Counters {
     ) -> Result<Response<v1::GetTopPortsResponse>, Status> {
         let top = Top::of(self.counters()?, &request.into_inner())?;
         Ok(Response::new(top.answer().await?))
+    }
+
+    async fn get_counter_series(
+        &self,
+        request: Request<v1::GetCounterSeriesRequest>,
+    ) -> Result<Response<v1::GetCounterSeriesResponse>, Status> {
+        let request = request.into_inner();
+        let counters = Arc::clone(self.counters()?);
+        let span = past_span(&counters, request.since_unix_ms, request.until_unix_ms)?;
+        let (part, step) = (part(&request.part)?, step(&request, span)?);
+        let work = move || counters.series(part.as_ref(), span, step);
+        from_past(&self.past_places, work).await
+    }
+
+    async fn get_top_ports_since(
+        &self,
+        request: Request<v1::GetTopPortsSinceRequest>,
+    ) -> Result<Response<v1::GetTopPortsSinceResponse>, Status> {
+        let request = request.into_inner();
+        let counters = Arc::clone(self.counters()?);
+        let span = past_span(&counters, request.since_unix_ms, request.until_unix_ms)?;
+        let order = match request.order {
+            0 => PortOrder::Errors,
+            order => port_order("order", order)?,
+        };
+        if order == PortOrder::Use {
+            return Err(Status::invalid_argument(
+                "order: the past has no rates of links, expected traffic, wait or errors",
+            ));
+        }
+        let (limit, part) = (top_limit(request.limit), part(&request.part)?);
+        let work = move || counters.top_since(order, limit, part.as_ref(), span);
+        from_past(&self.past_places, work).await
     }
 
     type WatchTopPortsStream = TopStream;

@@ -58,8 +58,8 @@ use crate::access::{AccessPolicy, Anonymous, Gate, GuardLayer, NoAudit};
 use crate::gpu::Gpus;
 use crate::limits::{
     ConnectionLimits, MAX_FILE_READERS, MAX_GPU_REQUEST_BYTES, MAX_PARTITION_REQUEST_BYTES,
-    MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_BYTES, MAX_WATCHERS,
-    SHUTDOWN_GRACE,
+    MAX_PAST_READERS, MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_BYTES,
+    MAX_WATCHERS, SHUTDOWN_GRACE,
 };
 use crate::traits::{
     ActionLog, Control, CountersQueries, History, Reports, RoutingQueries, SaQueries, Simulation,
@@ -226,6 +226,7 @@ impl Server {
             backend,
             connections: [unix.clone(), tcp.clone()],
             places: Arc::new(Semaphore::new(MAX_WATCHERS)),
+            past_places: Arc::new(Semaphore::new(MAX_PAST_READERS)),
             readers: Arc::new(Semaphore::new(MAX_FILE_READERS)),
             stopping: stopping.clone(),
         };
@@ -322,6 +323,7 @@ struct Services {
     /// The connections of the Unix socket, and those over TCP.
     connections: [Arc<Connections>; 2],
     places: Arc<Semaphore>,
+    past_places: Arc<Semaphore>,
     readers: Arc<Semaphore>,
     stopping: signal::Receiver<bool>,
 }
@@ -412,6 +414,7 @@ impl Services {
     fn counters(&self) -> CountersServiceServer<counters::Counters> {
         CountersServiceServer::new(counters::Counters {
             counters: self.backend.counters.clone(),
+            past_places: Arc::clone(&self.past_places),
             places: Arc::clone(&self.places),
             stopping: self.stopping.clone(),
         })

@@ -22,7 +22,7 @@ use super::{
     watch,
 };
 use crate::access::{Caller, Grant, Proof, Role};
-use crate::limits::{MAX_FILE_READERS, MAX_WATCHERS};
+use crate::limits::{MAX_FILE_READERS, MAX_PAST_READERS, MAX_WATCHERS};
 
 /// Offers the reading methods of all services, with the requests, limits and refusals of gRPC.
 pub struct Reader {
@@ -85,6 +85,7 @@ impl Reader {
             },
             counters: counters::Counters {
                 counters: backend.counters.clone(),
+                past_places: Arc::new(Semaphore::new(MAX_PAST_READERS)),
                 places: Arc::clone(&places),
                 stopping: stopping.clone(),
             },
@@ -173,7 +174,9 @@ methods! {
         list_alias_guids(ListAliasGuidsRequest) -> ListAliasGuidsResponse;
     counters:
         list_port_counters(ListPortCountersRequest) -> ListPortCountersResponse,
-        get_top_ports(GetTopPortsRequest) -> GetTopPortsResponse;
+        get_top_ports(GetTopPortsRequest) -> GetTopPortsResponse,
+        get_counter_series(GetCounterSeriesRequest) -> GetCounterSeriesResponse,
+        get_top_ports_since(GetTopPortsSinceRequest) -> GetTopPortsSinceResponse;
     watch:
         list_events(ListEventsRequest) -> ListEventsResponse;
     gpu:

@@ -146,6 +146,10 @@ impl From<CountersError> for Status {
             CountersError::NotRead => {
                 refusal(Code::FailedPrecondition, "COUNTERS_NOT_READ", &error)
             }
+            CountersError::NoPast => refusal(Code::FailedPrecondition, "COUNTERS_NOT_KEPT", &error),
+            CountersError::PastUnreadable { .. } => {
+                refusal(Code::Internal, "COUNTERS_UNREADABLE", &error)
+            }
         }
     }
 }

@@ -23,6 +23,8 @@ pub(super) enum Part {
     StateDir,
     /// The history.
     History,
+    /// The past of the counters.
+    Past,
     /// Files in OpenSM's formats.
     Dumps,
     /// Trace of all datagrams.
@@ -54,6 +56,7 @@ impl Part {
             Part::Journal => "the journal of registrations",
             Part::StateDir => "the state folder",
             Part::History => "the history",
+            Part::Past => "the past of the counters",
             Part::Dumps => "writing dumps",
             Part::Trace => "the trace",
             Part::Configuration => "the configuration",

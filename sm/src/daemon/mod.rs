@@ -21,6 +21,7 @@ mod history;
 mod host_facts;
 mod http;
 mod notify;
+mod past;
 mod pause;
 mod persistence;
 mod progress;
@@ -65,6 +66,7 @@ use self::gpu_hosts::GpuHosts;
 use self::history::History;
 use self::host_facts::ThisHost;
 use self::notify::Notify;
+use self::past::Past;
 use self::pause::PauseWatch;
 use self::persistence::Keeper;
 pub use self::persistence::{ImportError, Imported, import, unix_seconds};
@@ -152,6 +154,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     );
     let notify = setup.notify()?;
     let history = setup.open_history(keeper.history_sink(), &notify)?;
+    let past = setup.open_past(&attached)?;
     let view = setup.view(&attached, history.as_ref(), shared_view, &notify);
     let controller = Arc::new(Controller::new(setup.inbox.clone(), view.clone()));
     let access = setup.access()?;
@@ -161,7 +164,8 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         let gpu_hosts = setup.gpu_hosts(&view, &keeper, kept.gpus)?;
         let state_dir = setup.state_dir().map(Path::to_owned);
         let host = ThisHost::new(state_dir, shares_store, access.clone());
-        let backend = attached.backend(&view, &controller, &gpu_hosts, history.as_ref(), host);
+        let kept = (history.as_ref(), past.as_ref());
+        let backend = attached.backend(&view, &controller, &gpu_hosts, kept, host);
         let servers = setup.serve(&access, backend).await?;
         (Some(gpu_hosts), Some(servers))
     };
@@ -183,7 +187,11 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         counters: attached.counters,
         keeper,
         gpu_hosts,
-        events: EventParts { history, notify },
+        records: Records {
+            history,
+            past,
+            notify,
+        },
         dumper: Dumper::start(options.config.dump.dir.clone(), setup.findings.clone())?,
         state_dir: StateDir::start(setup.state_dir(), setup.findings.clone())?,
         service_manager: ServiceManager::from_environment(|name| std::env::var_os(name)),
@@ -259,9 +267,10 @@ fn gpu_sink(inbox: mpsc::Sender<Event>) -> gpu_hosts::Tell {
     Box::new(move |gpus| drop(inbox.blocking_send(Event::GpuHosts(gpus))))
 }
 
-/// Parts that get events.
-struct EventParts {
+/// Parts that record the subnet's events and counters, or send them elsewhere.
+struct Records {
     history: Option<History>,
+    past: Option<Past>,
     notify: Notify,
 }
 
@@ -280,7 +289,7 @@ struct Shell {
     counters: CountersHandle,
     keeper: Keeper,
     gpu_hosts: Option<Arc<GpuHosts>>,
-    events: EventParts,
+    records: Records,
     dumper: Dumper,
     state_dir: StateDir,
     findings: DaemonFindings,
@@ -375,15 +384,19 @@ impl Shell {
         self.service_manager.stopping();
         self.controller.stop();
         self.counters.stop();
+        // The past takes the last readings.
+        if let Some(past) = self.records.past {
+            past.finish();
+        }
         self.sa_handle.stop();
         self.line.finish();
         self.dumper.finish();
         if let Some(gpu_hosts) = &self.gpu_hosts {
             gpu_hosts.save_seen();
         }
-        self.events.notify.stop();
+        self.records.notify.stop();
         // The history passes its last events to the store.
-        if let Some(history) = self.events.history {
+        if let Some(history) = self.records.history {
             history.finish();
         }
         self.keeper.close();

@@ -116,7 +116,7 @@ impl Shell {
         self.findings.report(Part::Configuration, findings);
         self.counters
             .configure(super::counters::Settings::of(&config));
-        self.events.notify.configure(&config);
+        self.records.notify.configure(&config);
         self.config_read = config;
         in_effect
     }

@@ -22,6 +22,7 @@ use super::history::{self, History};
 use super::host_facts::ThisHost;
 use super::http::{self, ServingHttp};
 use super::notify::Notify;
+use super::past::{self, Past};
 use super::persistence::{self, HistorySink, Keeper, Kept, SharedSetup, SharedView, StoredGpus};
 use super::sa::{self, SaHandle, SaSetup};
 use super::server::{self, Serving};
@@ -178,6 +179,28 @@ impl Setup {
         Ok(Some(history))
     }
 
+    /// Starts to keep the past of the counters in the state folder, if that is configured.
+    pub(super) fn open_past(&self, attached: &Attached) -> anyhow::Result<Option<Past>> {
+        let counters = &self.options.config.counters;
+        let Some(dir) = self.state_dir() else {
+            return Ok(None);
+        };
+        if !counters.enabled || counters.past_days == 0 {
+            return Ok(None);
+        }
+        let bounds = rsm_past::Bounds {
+            days: counters.past_days,
+            bytes: u64::from(counters.past_max_mb) << 20,
+        };
+        let folder = past::Folder {
+            state_dir: dir.to_owned(),
+            disk: rsm_store::io::Disk::new(),
+            bounds,
+        };
+        let source = attached.counters.source();
+        Past::start(folder, self.clock, self.findings.clone(), source).map(Some)
+    }
+
     /// Creates the view that readers are shown.
     pub(super) fn view(
         &self,
@@ -243,7 +266,7 @@ impl Attached {
         view: &Arc<View>,
         controller: &Arc<Controller>,
         gpu_hosts: &Arc<GpuHosts>,
-        history: Option<&History>,
+        (history, past): (Option<&History>, Option<&Past>),
         host: ThisHost,
     ) -> rsm_api::Backend {
         let simulation = self.simulated.take().map(|simulated| {
@@ -251,7 +274,8 @@ impl Attached {
                 as Arc<dyn rsm_api::Simulation>
         });
         let routing = Arc::new(RouteAnalyst::new(view.clone()));
-        let counters = PublishedCounters::new(view.clone(), self.counters.source());
+        let counters = PublishedCounters::new(view.clone(), self.counters.source())
+            .keeping(past.map(|past| past.source()));
         let counters: Arc<dyn rsm_api::CountersQueries> = Arc::new(counters);
         rsm_api::Backend {
             subnet: view.clone(),

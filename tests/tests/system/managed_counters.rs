@@ -20,7 +20,13 @@ impl Daemon {
     fn start(counters: &str) -> Daemon {
         let directory = tempfile::tempdir().unwrap();
         let config = directory.path().join("rsm.toml");
-        fs::write(&config, format!("[counters]\n{counters}\n")).unwrap();
+        fs::write(config, format!("[counters]\n{counters}\n")).unwrap();
+        Daemon::run(directory)
+    }
+
+    /// Starts an rsm in a folder with its configuration.
+    fn run(directory: tempfile::TempDir) -> Daemon {
+        let config = directory.path().join("rsm.toml");
         let rsm = Invocation::new(binaries::rsm(), directory.path())
             .args(["--listen", "off", "--fabric", "sim:fat-tree:k=4,levels=2"])
             .arg("--config")
@@ -225,5 +231,58 @@ fn without_the_key_nothing_is_read_and_rsmctl_says_so() {
     rsm.wait_until_up();
     let refusal = rsm.rsmctl(&["counters"]).unwrap_err();
     assert!(refusal.contains("[counters]"), "{refusal}");
+    rsm.process.terminate(LIMIT).unwrap().success().unwrap();
+}
+
+#[test]
+fn past_of_a_cable_with_errors_says_when_they_began_also_after_a_restart() {
+    let rsm = Daemon::start("enabled = true\ninterval_s = 1\nports_interval_s = 1");
+    rsm.wait_until_up();
+    let json = |rsm: &Daemon, arguments: &[&str]| {
+        let all = [arguments, &["--format", "json"]].concat();
+        let answer = rsm.rsmctl(&all).ok()?;
+        serde_json::from_str::<serde_json::Value>(&answer).ok()
+    };
+    rsm.rsmctl(&["sim", "errors", "leaf-01", "3", "SymbolErrorCounter", "50"])
+        .unwrap();
+    let errors_of = |rsm: &Daemon| {
+        let top = json(rsm, &["top", "--since", "1h"])?;
+        let first = top["ports"].get(0)?.clone();
+        let errors = first["errors"].get(0)?.clone();
+        assert_eq!(top["total"], 1, "{top}");
+        assert_eq!(first["port"]["number"], 3, "{top}");
+        assert_eq!(errors["name"], "SymbolErrorCounter", "{top}");
+        Some((errors["count"].as_u64()?, errors["first_unix_ms"].as_u64()?))
+    };
+    let kept = wait_for_every(LOOK, LIMIT, || errors_of(&rsm));
+    let (_, first) = kept.unwrap_or_else(|| panic!("{}", rsm.process.stderr_so_far()));
+
+    let Daemon { process, directory } = rsm;
+    process.terminate(LIMIT).unwrap().success().unwrap();
+    let rsm = Daemon::run(directory);
+    rsm.wait_until_up();
+    let (count, first_then) = errors_of(&rsm).expect("the past is on the disk");
+    assert_eq!(first_then, first);
+    let series = json(
+        &rsm,
+        &["counters", "leaf-01:3", "--since", "1h", "--step", "10s"],
+    )
+    .unwrap();
+    let steps = series["steps"].as_array().unwrap();
+    let counts = steps
+        .iter()
+        .flat_map(|step| step["errors"].as_array().unwrap());
+    let sum: u64 = counts.map(|errors| errors["count"].as_u64().unwrap()).sum();
+    assert!(sum >= count, "{series}");
+    let table = rsm
+        .rsmctl(&["counters", "leaf-01:3", "--since", "1h"])
+        .unwrap();
+    assert!(table.contains("SymbolErrorCounter"), "{table}");
+    let fabric = json(&rsm, &["counters", "--since", "1h"]).unwrap();
+    assert!(!fabric["steps"].as_array().unwrap().is_empty(), "{fabric}");
+    let refusal = rsm
+        .rsmctl(&["top", "--since", "1h", "--by", "use"])
+        .unwrap_err();
+    assert!(refusal.contains("traffic, wait or errors"), "{refusal}");
     rsm.process.terminate(LIMIT).unwrap().success().unwrap();
 }

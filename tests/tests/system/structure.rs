@@ -45,6 +45,7 @@ const WALLS: &[(&str, &[&str])] = &[
         &["rsm-plan", "rsm-config", "rsm-model", "rsm-routing"],
     ),
     ("rsm-monitor", &["rsm-config", "rsm-model", "rsm-routing"]),
+    ("rsm-past", &["rsm-store"]),
     (
         "rsm-state",
         &["rsm-plan", "rsm-config", "rsm-model", "rsm-routing"],
@@ -80,6 +81,7 @@ const WALLS: &[(&str, &[&str])] = &[
             "rsm-sa",
             "rsm-state",
             "rsm-monitor",
+            "rsm-past",
             "rsm-hardware",
             "rsm-plan",
             "rsm-config",

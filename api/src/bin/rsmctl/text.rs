@@ -212,6 +212,11 @@ pub(crate) fn duration(milliseconds: u64) -> String {
     }
 }
 
+/// A rate per second as a whole number.
+pub(crate) fn per_second(rate: Option<f64>) -> String {
+    rate.map_or_else(|| NONE.to_owned(), |rate| format!("{rate:.0}"))
+}
+
 /// A duration in milliseconds with three decimals.
 pub(crate) fn milliseconds(milliseconds: f64) -> String {
     format!("{milliseconds:.3}")

@@ -109,6 +109,17 @@ fn is_clock(text: &str) -> bool {
     (2..=3).contains(&parts.len()) && parts.iter().all(is_number)
 }
 
+/// The seconds of a duration such as `90s`, `15min`, `2h`, from a second to a year.
+///
+/// # Errors
+/// The text is no such duration.
+pub(crate) fn seconds(text: &str) -> Result<u32, String> {
+    let meant = duration(text).map(|meant| meant.as_secs());
+    let meant = meant.filter(|seconds| (1..=366 * 86_400).contains(seconds));
+    let meant = meant.and_then(|seconds| u32::try_from(seconds).ok());
+    meant.ok_or_else(|| "expected a length of time such as 10s, 5min or 1h".to_owned())
+}
+
 /// Parses `90s`, `15min`, `2h`, `3d`.
 fn duration(text: &str) -> Option<SignedDuration> {
     let end = text.find(|c: char| !c.is_ascii_digit())?;
@@ -151,6 +162,14 @@ mod tests {
             ("2026-11-20T12:00:00+02:00", "2026-11-20T10:00:00Z"),
         ] {
             assert_eq!(at(text).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn lengths_of_time_are_whole_seconds_above_zero() {
+        assert_eq!(seconds("15min"), Ok(900));
+        for wrong in ["", "0s", "10", "-5s", "9999d", "soon"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -643,6 +643,13 @@ sections! {
 
         /// Seconds between two readings of each port of a channel adapter or router.
         adapters_interval_s: u32 = 300, takes number(1, 86_400);
+
+        /// Days for which rsm keeps, in the folder of [state], what ports counted in steps of 15
+        /// minutes; steps of a minute stay for a day, and of ten seconds for an hour. Zero: none.
+        past_days: u32 = 30, takes number(0, 400), at start;
+
+        /// Megabytes of these steps; beyond them rsm removes the oldest.
+        past_max_mb: u32 = 4_096, takes number(64, 1_000_000), at start;
     }
 
     /// Congestion control of switches and adapters (IBA annex A10).

@@ -18,6 +18,15 @@ use rsm_plan::Plan;
 use super::avoided::Marks;
 use super::missing::lost_unix_ms;
 
+/// Identifies a node, or one of its ports.
+pub(super) type PartKey = (Guid, Option<PortNum>);
+
+/// Description of a node; empty if the fabric lacks it.
+pub(super) fn description(fabric: &Fabric, node: Guid) -> String {
+    let node = fabric.node_of(node);
+    node.map_or_else(String::new, |node| node.description.clone())
+}
+
 pub(super) fn api_key(key: PortKey) -> model::PortId {
     model::PortId {
         node: key.node,

@@ -7,7 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rsm_api::limits::MAX_TOP_PORTS;
 use rsm_api::model::{
-    AgentState, Answering, CountersState, Keyed, Page, PortId, PortOrder, PortTotals, Selector,
+    AgentState, Answering, CountersState, Keyed, Page, PastSpan, PortId, PortOrder, PortTotals,
+    Selector,
 };
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{CountersError, CountersQueries, v1};
@@ -19,7 +20,8 @@ use rsm_monitor::counters::{
     self, AgentCounters, Causes, CountersSnapshot, PortCounters, PortReading, TRAFFIC,
 };
 
-use super::api_view::{api_key, core_key};
+use super::api_view::{PartKey, api_key, core_key, description};
+use super::past::{self, PastSource};
 use super::published::Published;
 use super::subnet::page;
 use super::view::View;
@@ -38,6 +40,8 @@ const PASS: Duration = Duration::from_secs(1);
 pub struct PublishedCounters {
     view: Arc<View>,
     source: Arc<dyn CountersSource>,
+    /// What ports counted in the past; `None` if that is not kept.
+    past: Option<Arc<dyn PastSource>>,
     /// Rankings of all ports, in the order of [`ORDERS`]. Readers who ask at the same time wait for
     /// one computation.
     rankings: [Mutex<Option<Kept<Ranking>>>; ORDERS.len()],
@@ -134,18 +138,23 @@ impl Ranking {
     }
 }
 
-/// Identifies a node, or one of its ports.
-type PartKey = (Guid, Option<PortNum>);
-
 impl PublishedCounters {
     /// Shows the readings of `source`, in the subnet of `view`.
     pub fn new(view: Arc<View>, source: Arc<dyn CountersSource>) -> PublishedCounters {
         PublishedCounters {
             view,
             source,
+            past: None,
             rankings: Default::default(),
             counts: Mutex::default(),
         }
+    }
+
+    /// Answers questions about the past from `past`.
+    #[must_use]
+    pub fn keeping(mut self, past: Option<Arc<dyn PastSource>>) -> PublishedCounters {
+        self.past = past;
+        self
     }
 
     /// First ports in an order, of a part or of the whole fabric.
@@ -207,11 +216,6 @@ impl PublishedCounters {
             peer_description: peer.map_or_else(String::new, |peer| description(fabric, peer.node)),
         }
     }
-}
-
-fn description(fabric: &Fabric, node: Guid) -> String {
-    let node = fabric.node_of(node);
-    node.map_or_else(String::new, |node| node.description.clone())
 }
 
 /// Part that a request names; `None` where it names none.
@@ -307,6 +311,40 @@ impl CountersQueries for PublishedCounters {
             stale,
             at_unix_ms: self.view.clock.unix_ms(now),
         })
+    }
+
+    fn series(
+        &self,
+        part: Option<&Selector>,
+        span: PastSpan,
+        step_seconds: Option<u32>,
+    ) -> Result<v1::GetCounterSeriesResponse, CountersError> {
+        let published = self.view.published();
+        let part = part_of(&published, part)?;
+        past::series(
+            published.fabric(),
+            self.past.as_deref(),
+            part,
+            span,
+            step_seconds,
+        )
+    }
+
+    fn top_since(
+        &self,
+        order: PortOrder,
+        limit: usize,
+        part: Option<&Selector>,
+        span: PastSpan,
+    ) -> Result<v1::GetTopPortsSinceResponse, CountersError> {
+        let published = self.view.published();
+        let part = part_of(&published, part)?;
+        let past = self.past.as_deref();
+        past::top(published.fabric(), past, (order, limit), part, span)
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        self.view.clock.unix_ms(self.now())
     }
 
     fn pass(&self) -> u64 {

@@ -1,26 +1,46 @@
 use clap::Args;
 use rsm_proto::v1;
 
+use super::series;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
-use crate::text::{NONE, port_of, timestamp};
+use crate::text::{NONE, per_second, port_of, timestamp};
+use crate::time;
 
 /// Performance counters of ports: traffic, and errors
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A `?` behind the time of a reading: it is old, the port has not been read since. A `+` behind a\ntotal: the hardware's counter is at its end.\n\nExamples:\n  rsmctl counters\n  rsmctl counters leaf-03\n  rsmctl counters leaf-03:7 --format json"
+    after_help = "A `?` behind the time of a reading: it is old, the port has not been read since. A `+` behind a\ntotal: the hardware's counter is at its end.\n\nWith --since, charts of the past that rsm keeps on its disk: of a port, of the ports of a node\ntogether, or of the fabric. A blank is a time without readings, the lowest bar is zero. Traffic is\nrounded to 1/64, errors are exact. Steps are never finer than the readings; older ones are coarser.\n\nExamples:\n  rsmctl counters\n  rsmctl counters leaf-03:7 --since 2h\n  rsmctl counters --since yesterday --step 15min\n  rsmctl counters leaf-03\n  rsmctl counters leaf-03:7 --format json"
 )]
 pub(crate) struct CountersArguments {
     /// Only the ports of this node, or only this port
     #[arg(add = of_nodes(), value_name = "NODE|NODE:PORT")]
     part: Option<String>,
+    /// The past since this time: 22:00, yesterday, 2h, 2026-11-24, '2026-11-24 22:00', RFC 3339
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// The past before this time
+    #[arg(long, value_name = "TIME", requires = "since")]
+    until: Option<String>,
+    /// Length of a step of the past: 10s, 5min, 1h
+    #[arg(long, value_name = "TIME", requires = "since", value_parser = time::seconds)]
+    step: Option<u32>,
 }
 
 pub(crate) async fn run(
     arguments: CountersArguments,
     session: &mut Session,
 ) -> Result<(), Failure> {
+    if let Some(since) = &arguments.since {
+        let request = v1::GetCounterSeriesRequest {
+            since_unix_ms: time::parse(since).map_err(Failure::Usage)?,
+            until_unix_ms: time::parse_optional(arguments.until.as_deref())?,
+            part: arguments.part.unwrap_or_default(),
+            step_seconds: arguments.step.unwrap_or_default(),
+        };
+        return series::run(request, session).await;
+    }
     let ports = all_pages(
         v1::ListPortCountersRequest {
             part: arguments.part.unwrap_or_default(),
@@ -47,8 +67,8 @@ pub(crate) async fn run(
                 read(&port),
                 total(port.xmit_bytes),
                 total(port.rcv_bytes),
-                rate(port.xmit_bytes_per_s),
-                rate(port.rcv_bytes_per_s),
+                per_second(port.xmit_bytes_per_s),
+                per_second(port.rcv_bytes_per_s),
                 port.wait_share
                     .map_or_else(|| NONE.to_owned(), |share| format!("{share:.3}")),
                 errors(&port.errors),
@@ -65,10 +85,6 @@ fn read(port: &v1::PortCounters) -> String {
 
 fn total(count: Option<u64>) -> String {
     count.map_or_else(|| NONE.to_owned(), |count| count.to_string())
-}
-
-pub(super) fn rate(rate: Option<f64>) -> String {
-    rate.map_or_else(|| NONE.to_owned(), |rate| format!("{rate:.0}"))
 }
 
 /// The text `SymbolErrorCounter=40 (12/h)`, with a `+` after a total that is saturated.

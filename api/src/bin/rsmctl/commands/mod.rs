@@ -33,6 +33,7 @@ mod report;
 mod rotate_m_keys;
 mod route;
 mod sa;
+mod series;
 mod services;
 mod sim;
 mod slow;

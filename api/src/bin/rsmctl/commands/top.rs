@@ -3,13 +3,14 @@ use std::time::Duration;
 use clap::Args;
 use rsm_proto::v1;
 
-use super::counters::{errors, rate};
+use super::counters::errors;
+use super::series;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, next_message};
 use crate::table::Rows;
-use crate::text::{NONE, count, label_parser, port_of};
-use crate::time::timestamp;
+use crate::text::{NONE, count, label_parser, per_second, port_of};
+use crate::time::{self, timestamp};
 
 /// The number of ports in a table without `--limit`: a screenful.
 const LINES: u32 = 20;
@@ -17,7 +18,7 @@ const LINES: u32 = 20;
 /// The busiest ports now, or those with the most errors
 #[derive(Debug, Args)]
 #[command(
-    after_help = "USE is the busier direction as a share of the rate of the link; WAIT the share of the time in which\ndata waited without being sent: congestion.\n\nExamples:\n  rsmctl top\n  rsmctl top --errors --limit 50\n  rsmctl top leaf-03 --by wait --follow 2"
+    after_help = "USE is the busier direction as a share of the rate of the link; WAIT the share of the time in which\ndata waited without being sent: congestion.\n\nWith --since, the ports that counted the most errors in a span of the past that rsm keeps on its\ndisk; with --by traffic or --by wait the most of that.\n\nExamples:\n  rsmctl top\n  rsmctl top --errors --limit 50\n  rsmctl top --since yesterday\n  rsmctl top leaf-03 --by wait --follow 2"
 )]
 pub(crate) struct TopArguments {
     /// Only the ports of this node, or only this port
@@ -32,6 +33,12 @@ pub(crate) struct TopArguments {
     /// Again every so many seconds, until interrupted; with --format json an object a line
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     follow: Option<Duration>,
+    /// Over the past since this time: 22:00, yesterday, 2h, 2026-11-24, '2026-11-24 22:00', RFC 3339
+    #[arg(long, value_name = "TIME", conflicts_with = "follow")]
+    since: Option<String>,
+    /// Over the past before this time
+    #[arg(long, value_name = "TIME", requires = "since")]
+    until: Option<String>,
 }
 
 /// Parses the time between two tables.
@@ -44,15 +51,25 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 pub(crate) async fn run(arguments: TopArguments, session: &mut Session) -> Result<(), Failure> {
     let order = match arguments.errors {
-        true => v1::PortOrder::Errors.into(),
-        false => arguments.by.unwrap_or(v1::PortOrder::Use.into()),
+        true => Some(v1::PortOrder::Errors.into()),
+        false => arguments.by,
     };
     let limit = session.output.limit().map_or(LINES, |limit| {
         // The server has a limit of its own, far below this one.
         u32::try_from(limit).unwrap_or(u32::MAX).max(1)
     });
+    if let Some(since) = &arguments.since {
+        let request = v1::GetTopPortsSinceRequest {
+            order: order.unwrap_or(v1::PortOrder::Errors.into()),
+            limit,
+            part: arguments.part.unwrap_or_default(),
+            since_unix_ms: time::parse(since).map_err(Failure::Usage)?,
+            until_unix_ms: time::parse_optional(arguments.until.as_deref())?,
+        };
+        return series::top(request, session).await;
+    }
     let question = v1::GetTopPortsRequest {
-        order,
+        order: order.unwrap_or(v1::PortOrder::Use.into()),
         limit,
         part: arguments.part.unwrap_or_default(),
     };
@@ -115,8 +132,8 @@ fn show(session: &mut Session, top: v1::GetTopPortsResponse) -> Result<(), Failu
         rows.add([
             port_of(&port.description, port.port.as_ref()),
             port_of(&port.peer_description, port.peer.as_ref()),
-            rate(port.xmit_bytes_per_s),
-            rate(port.rcv_bytes_per_s),
+            per_second(port.xmit_bytes_per_s),
+            per_second(port.rcv_bytes_per_s),
             share(port.use_share),
             share(port.wait_share),
             format!("{:.0}", port.errors_per_hour),

@@ -1,0 +1,162 @@
+//! Columns of 4,096 ports in a step.
+//!
+//! ```text
+//! ports (2) { length (4) column }[6] { port (2) quantity (1) count (LEB128) }...
+//! ```
+//!
+//! The first column has the seconds between readings of each port, 0 where it was not read. The
+//! others have the codes of the traffic of ports that were read: data sent and received, packets as
+//! the difference from the data's code, which hardly changes between ports, and waits. A column
+//! that has only zeros has length 0.
+
+use pco::data_types::Number;
+use pco::standalone::{simple_compress, simple_decompress_into};
+use pco::{ChunkConfig, DeltaSpec, ModeSpec};
+
+use crate::gather::{Gather, Traffic};
+use crate::quantity::Quantity;
+use crate::rounded;
+
+/// Number of ports in a chunk: so many that a column's own tables, of a hundred bytes, are small
+/// beside it, and so few that the past of one port is read from a small part of the files.
+pub(crate) const PORTS: usize = 4096;
+
+/// Counter whose code is subtracted from that of each counter of traffic.
+const BASES: [Option<Quantity>; Quantity::TRAFFIC] = [
+    None,
+    None,
+    Some(Quantity::XmitData),
+    Some(Quantity::RcvData),
+    None,
+];
+
+/// Effort of the compressor, of 12: further levels gain a percent.
+const LEVEL: usize = 6;
+
+/// Encodes the ports of chunk `number`; `None` if none was read and nothing moved.
+pub(crate) fn encode(step: &Gather, number: usize) -> Option<Vec<u8>> {
+    let first = number * PORTS;
+    let end = step.seconds.len().min(first + PORTS);
+    let seconds = step.seconds.get(first..end)?;
+    let numbers = (first as u32, Quantity::SymbolError)..(end as u32, Quantity::XmitData);
+    let errors = step.errors.range(numbers);
+    if seconds.iter().all(|&one| one == 0) && errors.clone().next().is_none() {
+        return None;
+    }
+    let mut out = (seconds.len() as u16).to_be_bytes().to_vec();
+    put_column(seconds, &mut out);
+    let read = || (first..end).filter(|&port| step.seconds[port] > 0);
+    for (place, base) in BASES.iter().enumerate() {
+        let code = |traffic: &Traffic| {
+            let base = base.map_or(0, |base| rounded::code(traffic[base as usize]));
+            rounded::code(traffic[place]).wrapping_sub(base)
+        };
+        let codes: Vec<u16> = read().map(|port| code(&step.traffic[port])).collect();
+        put_column(&codes, &mut out);
+    }
+    for (&(port, quantity), &count) in errors {
+        out.extend((port as u16 % PORTS as u16).to_be_bytes());
+        out.push(quantity as u8);
+        put_leb128(count, &mut out);
+    }
+    Some(out)
+}
+
+fn put_column<T: Number + PartialEq + Default>(values: &[T], out: &mut Vec<u8>) {
+    let config = ChunkConfig::default()
+        .with_compression_level(LEVEL)
+        .with_mode_spec(ModeSpec::Classic)
+        .with_delta_spec(DeltaSpec::NoOp);
+    let is_zero = values.iter().all(|value| *value == T::default());
+    let column = match is_zero {
+        true => Vec::new(),
+        // The compressor refuses only settings, and these are constant.
+        false => simple_compress(values, &config).unwrap_or_default(),
+    };
+    out.extend((column.len() as u32).to_be_bytes());
+    out.extend(column);
+}
+
+fn put_leb128(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Columns of a chunk, by the number of the port within it.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    pub(crate) seconds: Vec<u32>,
+    /// Counts of traffic; empty if they were not asked for.
+    pub(crate) traffic: Vec<Traffic>,
+    pub(crate) errors: Vec<(usize, Quantity, u64)>,
+}
+
+/// Decodes a chunk; `None` for damage that its checksum does not show.
+pub(crate) fn decode(payload: &[u8], with_traffic: bool) -> Option<Columns> {
+    let mut rest = payload;
+    let ports = usize::from(u16::from_be_bytes(*take(&mut rest)?));
+    if ports > PORTS {
+        return None;
+    }
+    let seconds: Vec<u32> = column(&mut rest, ports, true)?;
+    let read: Vec<usize> = (0..ports).filter(|&port| seconds[port] > 0).collect();
+    let mut codes: Vec<Vec<u16>> = Vec::new();
+    for _ in BASES {
+        codes.push(column(&mut rest, read.len(), with_traffic)?);
+    }
+    let mut traffic = vec![Traffic::default(); if with_traffic { ports } else { 0 }];
+    if with_traffic {
+        for (at, &port) in read.iter().enumerate() {
+            traffic[port] = std::array::from_fn(|place| {
+                let base = BASES[place].map_or(0, |base| codes[base as usize][at]);
+                rounded::value(codes[place][at].wrapping_add(base))
+            });
+        }
+    }
+    let mut errors = Vec::new();
+    while let Some([high, low, quantity]) = take::<3>(&mut rest).copied() {
+        let count = take_leb128(&mut rest)?;
+        let port = usize::from(u16::from_be_bytes([high, low]));
+        // A quantity of a later version is left out.
+        errors.extend(Quantity::of(quantity).map(|quantity| (port, quantity, count)));
+    }
+    Some(Columns {
+        seconds,
+        traffic,
+        errors,
+    })
+}
+
+fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (taken, after) = rest.split_first_chunk::<N>()?;
+    *rest = after;
+    Some(taken)
+}
+
+fn take_leb128(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let [byte] = *take(rest)?;
+        value |= u64::from(byte & 0x7F) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Takes a column of `length` values; empty if it is not wanted.
+fn column<T: Number + Default>(rest: &mut &[u8], length: usize, wanted: bool) -> Option<Vec<T>> {
+    let bytes = u32::from_be_bytes(*take(rest)?) as usize;
+    let (packed, after) = rest.split_at_checked(bytes)?;
+    *rest = after;
+    let mut values = vec![T::default(); if wanted { length } else { 0 }];
+    if wanted && bytes > 0 {
+        let progress = simple_decompress_into(packed, &mut values).ok()?;
+        (progress.n_processed == length).then_some(())?;
+    }
+    Some(values)
+}

@@ -1,0 +1,125 @@
+//! Sums of the readings in the step under way.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::PortKey;
+
+use crate::quantity::{Counts, Quantity};
+use crate::tier::Tier;
+
+/// Counts of a port between two readings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reading {
+    /// The port.
+    pub port: PortKey,
+    /// Whether the port's node is a switch.
+    pub is_switch: bool,
+    /// Time of the reading before, in milliseconds since the Unix epoch; `None` where the traffic
+    /// since then is not known: its counts are left out, and errors are kept.
+    pub since_unix_ms: Option<u64>,
+    /// Time of the reading, in milliseconds since the Unix epoch.
+    pub at_unix_ms: u64,
+    /// Everything counted between the two.
+    pub counts: Counts,
+}
+
+/// Sums over the ports of switches, or over all other ports.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct ClassSum {
+    /// Number of ports that were read.
+    pub(crate) ports: u32,
+    /// Sum of the seconds between their readings.
+    pub(crate) seconds: u64,
+    /// Most seconds between the readings of one port.
+    pub(crate) widest: u32,
+    pub(crate) counts: Counts,
+}
+
+/// Counts of traffic of a port.
+pub(crate) type Traffic = [u64; Quantity::TRAFFIC];
+
+/// Step under way of a tier.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    pub(crate) tier: Tier,
+    /// Start of the step in milliseconds since the Unix epoch.
+    pub(crate) start: u64,
+    /// Earliest and latest time of the readings.
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+    /// Seconds between the readings of each port by its number in the roster; 0 for a port that
+    /// was not read.
+    pub(crate) seconds: Vec<u32>,
+    pub(crate) traffic: Vec<Traffic>,
+    pub(crate) errors: BTreeMap<(u32, Quantity), u64>,
+    /// Sums over ports of switches, and over others.
+    pub(crate) sums: [ClassSum; 2],
+}
+
+impl Gather {
+    pub(crate) fn new(tier: Tier) -> Gather {
+        Gather {
+            tier,
+            start: 0,
+            from: u64::MAX,
+            until: 0,
+            seconds: Vec::new(),
+            traffic: Vec::new(),
+            errors: BTreeMap::new(),
+            sums: Default::default(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.from > self.until
+    }
+
+    /// Whether a reading at this time belongs to another step.
+    pub(crate) fn is_over(&self, at_unix_ms: u64) -> bool {
+        !self.is_empty() && self.tier.start_of(at_unix_ms) != self.start
+    }
+
+    /// Adds a reading of the port with this number.
+    pub(crate) fn add(&mut self, number: usize, reading: &Reading) {
+        let at = reading.at_unix_ms;
+        if self.is_empty() {
+            self.start = self.tier.start_of(at);
+        }
+        (self.from, self.until) = (self.from.min(at), self.until.max(at));
+        if self.seconds.len() <= number {
+            self.seconds.resize(number + 1, 0);
+            self.traffic.resize(number + 1, Traffic::default());
+        }
+        let sum = &mut self.sums[usize::from(!reading.is_switch)];
+        if let Some(since) = reading.since_unix_ms {
+            // Times in whole seconds, so that sums of steps are as long as the time between.
+            let seconds = (at / 1000).saturating_sub(since / 1000).max(1);
+            let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+            let of_port = &mut self.seconds[number];
+            sum.ports += u32::from(*of_port == 0);
+            sum.seconds += u64::from(seconds);
+            *of_port = of_port.saturating_add(seconds);
+            sum.widest = sum.widest.max(*of_port);
+        }
+        for quantity in Quantity::ALL {
+            let count = reading.counts[quantity];
+            if count == 0 || quantity.is_traffic() && reading.since_unix_ms.is_none() {
+                continue;
+            }
+            let total = match quantity.is_traffic() {
+                true => &mut self.traffic[number][quantity as usize],
+                false => self.errors.entry((number as u32, quantity)).or_default(),
+            };
+            *total = total.saturating_add(count);
+            sum.counts[quantity] = sum.counts[quantity].saturating_add(count);
+        }
+    }
+
+    /// Forgets the readings, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.seconds.clear();
+        self.traffic.clear();
+        self.errors.clear();
+        (self.from, self.until, self.sums) = (u64::MAX, 0, Default::default());
+    }
+}

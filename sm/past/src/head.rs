@@ -1,0 +1,91 @@
+//! Begin of a step on the disk.
+//!
+//! ```text
+//! start (8) from (8) until (8) quantities (1) { ports (4) seconds (8) widest (4) count (8)... }[2]
+//! { chunk (2) length (4) }...
+//! ```
+
+use crate::gather::{ClassSum, Gather};
+use crate::quantity::Quantity;
+
+/// Place of a chunk after its head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) chunk: u16,
+    /// Length of its frame in bytes.
+    pub(crate) length: u32,
+}
+
+/// Time and sums of a step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    /// Start of the step, and time of its earliest and of its latest reading, in milliseconds since
+    /// the Unix epoch.
+    pub(crate) start: u64,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+    /// Sums over ports of switches, and over others.
+    pub(crate) sums: [ClassSum; 2],
+    /// The chunks, which follow in this order.
+    pub(crate) places: Vec<Place>,
+}
+
+pub(crate) fn encode(step: &Gather, places: &[Place]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for time in [step.start, step.from, step.until] {
+        out.extend(time.to_be_bytes());
+    }
+    out.push(Quantity::ALL.len() as u8);
+    for sum in &step.sums {
+        out.extend(sum.ports.to_be_bytes());
+        out.extend(sum.seconds.to_be_bytes());
+        out.extend(sum.widest.to_be_bytes());
+        for quantity in Quantity::ALL {
+            out.extend(sum.counts[quantity].to_be_bytes());
+        }
+    }
+    for place in places {
+        out.extend(place.chunk.to_be_bytes());
+        out.extend(place.length.to_be_bytes());
+    }
+    out
+}
+
+/// Decodes a head; `None` for damage that its checksum does not show.
+pub(crate) fn decode(payload: &[u8]) -> Option<Head> {
+    let mut rest = payload;
+    let mut long = || -> Option<u64> {
+        let (bytes, after) = rest.split_first_chunk()?;
+        rest = after;
+        Some(u64::from_be_bytes(*bytes))
+    };
+    let (start, from, until) = (long()?, long()?, long()?);
+    let (&quantities, mut rest) = rest.split_first()?;
+    let mut sums = [ClassSum::default(); 2];
+    for sum in &mut sums {
+        let (ports, after) = rest.split_first_chunk()?;
+        let (seconds, after) = after.split_first_chunk()?;
+        let (widest, after) = after.split_first_chunk()?;
+        (sum.ports, sum.seconds) = (u32::from_be_bytes(*ports), u64::from_be_bytes(*seconds));
+        sum.widest = u32::from_be_bytes(*widest);
+        rest = after;
+        for code in 0..quantities {
+            let (count, after) = rest.split_first_chunk()?;
+            if let Some(quantity) = Quantity::of(code) {
+                sum.counts[quantity] = u64::from_be_bytes(*count);
+            }
+            rest = after;
+        }
+    }
+    let places = rest.chunks_exact(6).map(|place| Place {
+        chunk: u16::from_be_bytes([place[0], place[1]]),
+        length: u32::from_be_bytes([place[2], place[3], place[4], place[5]]),
+    });
+    Some(Head {
+        start,
+        from,
+        until,
+        sums,
+        places: places.collect(),
+    })
+}

@@ -1,0 +1,133 @@
+//! The counters that the past keeps.
+
+use std::ops::{Index, IndexMut};
+
+macro_rules! quantities {
+    ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
+        /// A counter that the past keeps. The order is that on the disk: new ones go to the end.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u8)]
+        pub enum Quantity {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Quantity {
+            /// Every counter.
+            pub const ALL: [Quantity; [$($text),*].len()] = [$(Quantity::$name),*];
+
+            /// The name in the specification.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Quantity::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+quantities! {
+    /// Data sent, in words of 4 bytes.
+    XmitData = "PortXmitData";
+    /// Data received, in words of 4 bytes.
+    RcvData = "PortRcvData";
+    /// Packets sent.
+    XmitPkts = "PortXmitPkts";
+    /// Packets received.
+    RcvPkts = "PortRcvPkts";
+    /// Ticks in which data waited to be sent.
+    XmitWait = "PortXmitWait";
+    /// Minor link errors.
+    SymbolError = "SymbolErrorCounter";
+    /// Recoveries of the link by training.
+    LinkErrorRecovery = "LinkErrorRecoveryCounter";
+    /// Failed recoveries, after which the link went down.
+    LinkDowned = "LinkDownedCounter";
+    /// Packets received with an error.
+    RcvErrors = "PortRcvErrors";
+    /// Packets received that another port had marked as bad.
+    RcvRemotePhysicalErrors = "PortRcvRemotePhysicalErrors";
+    /// Packets received that the switch could not relay.
+    RcvSwitchRelayErrors = "PortRcvSwitchRelayErrors";
+    /// Packets dropped instead of being sent.
+    XmitDiscards = "PortXmitDiscards";
+    /// Packets not sent because of their partition or kind.
+    XmitConstraintErrors = "PortXmitConstraintErrors";
+    /// Packets dropped at reception because of their partition or kind.
+    RcvConstraintErrors = "PortRcvConstraintErrors";
+    /// Times that local link errors passed their threshold.
+    LocalLinkIntegrityErrors = "LocalLinkIntegrityErrors";
+    /// Times that receive buffers overran.
+    ExcessiveBufferOverrunErrors = "ExcessiveBufferOverrunErrors";
+    /// Packets to QP 1 dropped for lack of room.
+    Qp1Dropped = "QP1Dropped";
+    /// SMPs dropped for lack of room.
+    Vl15Dropped = "VL15Dropped";
+    /// Symbols that forward error correction corrected.
+    FecCorrectedSymbols = "PortFECCorrectedSymbolCtr";
+    /// Blocks that forward error correction could not correct.
+    FecUncorrectableBlocks = "PortFECUncorrectableBlockCtr";
+}
+
+impl Quantity {
+    /// Number of the counters of traffic, which come first.
+    pub const TRAFFIC: usize = 5;
+
+    /// Whether the counter counts traffic or waits, whose values are rounded on the disk.
+    pub const fn is_traffic(self) -> bool {
+        (self as usize) < Self::TRAFFIC
+    }
+
+    /// The counters of errors, whose values are exact.
+    pub fn errors() -> impl Iterator<Item = Quantity> {
+        Self::ALL.into_iter().skip(Self::TRAFFIC)
+    }
+
+    /// The counter with this number on the disk; `None` for one that only later versions know.
+    pub(crate) fn of(code: u8) -> Option<Quantity> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    /// The counter with this name in the specification.
+    pub fn named(name: &str) -> Option<Quantity> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+}
+
+/// A count of each counter.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts(pub(crate) [u64; Quantity::ALL.len()]);
+
+impl Counts {
+    /// Adds `other`, up to the highest count.
+    pub fn add(&mut self, other: &Counts) {
+        for (sum, more) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.saturating_add(more);
+        }
+    }
+
+    /// Sum of the errors, without those whose cause is another link
+    /// ([`Quantity::RcvRemotePhysicalErrors`]) and those that forward error correction mended.
+    pub fn errors(&self) -> u64 {
+        let of_port = Quantity::errors().filter(|one| {
+            !matches!(
+                one,
+                Quantity::RcvRemotePhysicalErrors | Quantity::FecCorrectedSymbols
+            )
+        });
+        of_port.map(|one| self[one]).fold(0, u64::saturating_add)
+    }
+}
+
+impl Index<Quantity> for Counts {
+    type Output = u64;
+
+    fn index(&self, quantity: Quantity) -> &u64 {
+        &self.0[quantity as usize]
+    }
+}
+
+impl IndexMut<Quantity> for Counts {
+    fn index_mut(&mut self, quantity: Quantity) -> &mut u64 {
+        &mut self.0[quantity as usize]
+    }
+}

@@ -1,0 +1,537 @@
+//! Answers from the past: series of counts, and sums by port.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::sync::Arc;
+
+use rsm_ids::{Guid, PortKey};
+use rsm_store::StoreError;
+
+use crate::chunk::{self, Columns};
+use crate::gather::{ClassSum, Traffic};
+use crate::quantity::{Counts, Quantity};
+use crate::roster::{self, Entry};
+use crate::segment::{Frames, Item, Segment, Step, unread};
+use crate::store::PastReader;
+use crate::tier::Tier;
+
+/// Steps of a series if none is chosen, in seconds. All but the first two are whole minutes.
+const STEPS_S: [u64; 14] = [
+    10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400,
+];
+
+/// Points of a series whose step is not chosen, at most.
+const POINTS: u64 = 240;
+
+/// Steps that sums over a span are made of, at most: a step that begins before the span and ends in
+/// it counts whole.
+const STEPS_OF_SUMS: u64 = 96;
+
+/// Part of the fabric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// The traffic of all ports of switches, each of which is one end of a cable, and the errors of
+    /// all ports. Without switches, the traffic of all ports.
+    Fabric,
+    /// The ports of one node.
+    Node(Guid),
+    /// One port.
+    Port(PortKey),
+}
+
+/// Span of time, in milliseconds since the Unix epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// Begin of the span.
+    pub since_unix_ms: u64,
+    /// End of the span, itself not in it.
+    pub until_unix_ms: u64,
+}
+
+impl Span {
+    fn ms(self) -> u64 {
+        self.until_unix_ms.saturating_sub(self.since_unix_ms)
+    }
+
+    fn has(self, from: u64, until: u64) -> bool {
+        from < self.until_unix_ms && until >= self.since_unix_ms
+    }
+}
+
+/// Counts to read: those of errors alone are read much faster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// Counters of errors.
+    Errors,
+    /// All counters.
+    All,
+}
+
+/// Counts of a part in successive steps.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Series {
+    /// Length of a step in milliseconds: never less than the time between two readings.
+    pub step_ms: u64,
+    /// Steps in which something was read, by ascending time; between others nothing is known.
+    pub points: Vec<Point>,
+}
+
+/// Counts of a part in a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Point {
+    /// Start of the step, in milliseconds since the Unix epoch.
+    pub start_unix_ms: u64,
+    /// Number of ports whose traffic is known.
+    pub ports: u32,
+    /// Sum over ports of the seconds in which the traffic was counted; 0 where it is not known.
+    pub port_seconds: u64,
+    /// Counts of the step.
+    pub counts: Counts,
+}
+
+impl Point {
+    /// Counts per second of all ports of the part together; `None` where traffic is not known.
+    pub fn per_second(&self, quantity: Quantity) -> Option<f64> {
+        let seconds = self.port_seconds as f64 / f64::from(self.ports.max(1));
+        (self.port_seconds > 0).then(|| self.counts[quantity] as f64 / seconds)
+    }
+}
+
+/// Counts of a port in a span.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Moved {
+    /// The port.
+    pub port: PortKey,
+    /// Whether the port's node is a switch.
+    pub is_switch: bool,
+    /// Seconds of the span in which the port was read: 0 means that its past is not known.
+    pub seconds: u64,
+    /// Counts; zero for traffic where only errors were read.
+    pub counts: Counts,
+    /// Errors that moved, by counter.
+    pub errors: BTreeMap<Quantity, MovedErrors>,
+}
+
+/// Times and number of the errors of one counter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MovedErrors {
+    /// Number of errors.
+    pub count: u64,
+    /// Time of the first reading of the first step with errors, in milliseconds since the Unix
+    /// epoch.
+    pub first_unix_ms: u64,
+    /// Time of the last reading of the last step with errors, in milliseconds since the Unix epoch.
+    pub last_unix_ms: u64,
+}
+
+/// Times of readings that steps of a coarser tier have.
+#[derive(Default)]
+struct Covered(Vec<(u64, u64)>);
+
+impl Covered {
+    fn has(&self, from: u64, until: u64) -> bool {
+        let after = self.0.partition_point(|&(begin, _)| begin <= from);
+        let before = after.checked_sub(1).map(|at| self.0[at]);
+        before.is_some_and(|(_, end)| until <= end)
+    }
+}
+
+/// Takes the segments and steps of a query, one after the other.
+trait Visitor {
+    /// Another segment begins, with a roster of its own.
+    fn begin(&mut self);
+    /// Entry of the segment's roster.
+    fn entry(&mut self, number: usize, entry: Entry);
+    /// Step of the segment.
+    fn step(&mut self, tier: Tier, step: &Step, frames: &Frames) -> io::Result<()>;
+    /// The segment ends.
+    fn end(&mut self);
+}
+
+impl PastReader {
+    /// Counts of `part` in `span`, in steps of `step_ms` or as many as a chart shows. The steps are
+    /// longer where the readings were rarer, or finer ones are no longer kept.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn series(
+        &self,
+        part: Part,
+        span: Span,
+        step_ms: Option<u64>,
+    ) -> Result<Series, StoreError> {
+        let wanted = step_ms.unwrap_or_else(|| nice(span.ms() / POINTS));
+        let main = self.tier_for(span, wanted);
+        let mut visitor = SeriesVisitor {
+            part,
+            numbers: Vec::new(),
+            found: Vec::new(),
+        };
+        self.visit(main, span, &mut visitor)?;
+        let rare = visitor.found.iter().map(|found| {
+            // A step has as many readings as fit; one that spans more is the only one.
+            let widest_ms = u64::from(found.sum.widest) * 900;
+            let is_rare = widest_ms > found.tier.step_ms() * 5 / 4;
+            if is_rare { nice(widest_ms) } else { 0 }
+        });
+        let step_ms = wanted.max(main.step_ms()).max(rare.max().unwrap_or(0));
+        let step_ms = step_ms.next_multiple_of(main.step_ms());
+        let mut points: BTreeMap<u64, Point> = BTreeMap::new();
+        for found in visitor.found {
+            let start_unix_ms = found.start - found.start % step_ms;
+            let point = points.entry(start_unix_ms).or_insert(Point {
+                start_unix_ms,
+                ports: 0,
+                port_seconds: 0,
+                counts: Counts::default(),
+            });
+            point.ports = point.ports.max(found.sum.ports);
+            point.port_seconds += found.sum.seconds;
+            point.counts.add(&found.sum.counts);
+        }
+        Ok(Series {
+            step_ms,
+            points: points.into_values().collect(),
+        })
+    }
+
+    /// Counts of each of `ports` in `span`, or of every port. Ports that were not read are left out.
+    /// A step that is partly in the span counts whole; it is at most a hundredth of the
+    /// span, or as fine as steps are kept.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn moved(
+        &self,
+        ports: Option<&BTreeSet<PortKey>>,
+        span: Span,
+        wanted: Wanted,
+    ) -> Result<Vec<Moved>, StoreError> {
+        let main = self.tier_for(span, span.ms() / STEPS_OF_SUMS);
+        let mut visitor = SumVisitor {
+            ports,
+            with_traffic: wanted == Wanted::All,
+            entries: Vec::new(),
+            sums: Vec::new(),
+            errors: BTreeMap::new(),
+            moved: HashMap::new(),
+        };
+        self.visit(main, span, &mut visitor)?;
+        let mut moved: Vec<Moved> = visitor.moved.into_values().collect();
+        moved.sort_by_key(|one| one.port);
+        Ok(moved)
+    }
+
+    /// Errors of each of `ports` since a time, in milliseconds since the Unix epoch: see
+    /// [`PastReader::moved`].
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn moved_since(
+        &self,
+        ports: &BTreeSet<PortKey>,
+        since_unix_ms: u64,
+        now_unix_ms: u64,
+    ) -> Result<Vec<Moved>, StoreError> {
+        let span = Span {
+            since_unix_ms,
+            until_unix_ms: now_unix_ms.saturating_add(1),
+        };
+        self.moved(Some(ports), span, Wanted::Errors)
+    }
+
+    /// Time of the earliest reading that is kept, in milliseconds since the Unix epoch; `None`
+    /// without any.
+    pub fn began_unix_ms(&self) -> Option<u64> {
+        Tier::ALL
+            .into_iter()
+            .filter_map(|tier| self.oldest(tier))
+            .min()
+    }
+
+    fn oldest(&self, tier: Tier) -> Option<u64> {
+        let segments = self.segments(tier);
+        let with_steps = segments.iter().filter(|segment| segment.steps > 0);
+        with_steps.map(|segment| segment.from).min()
+    }
+
+    /// The coarsest tier whose steps are no longer than `step_ms`; a coarser one if only that
+    /// reaches back to the begin of the span.
+    fn tier_for(&self, span: Span, step_ms: u64) -> Tier {
+        let fits = |tier: &&Tier| tier.step_ms() <= step_ms;
+        let fitting = Tier::ALL.iter().rev().find(fits);
+        let mut main = fitting.copied().unwrap_or(Tier::Seconds);
+        let reach = |tier| self.oldest(tier).unwrap_or(u64::MAX);
+        for coarser in Tier::ALL {
+            if coarser > main && reach(main) > span.since_unix_ms && reach(coarser) < reach(main) {
+                main = coarser;
+            }
+        }
+        main
+    }
+
+    /// Visits the steps of `main` in a span, and those of finer tiers at times that no coarser one
+    /// has: since its last step, and before a crash.
+    fn visit(&self, main: Tier, span: Span, visitor: &mut dyn Visitor) -> Result<(), StoreError> {
+        let mut covered = Covered::default();
+        for tier in Tier::ALL.into_iter().rev().filter(|&tier| tier <= main) {
+            let mut visited = Vec::new();
+            for segment in self.segments(tier) {
+                if segment.steps > 0 && span.has(segment.from, segment.until) {
+                    self.visit_segment(tier, &segment, span, &covered, &mut visited, visitor)?;
+                }
+            }
+            covered.0.extend(visited);
+            covered.0.sort_unstable();
+        }
+        Ok(())
+    }
+
+    fn visit_segment(
+        &self,
+        tier: Tier,
+        segment: &Arc<Segment>,
+        span: Span,
+        covered: &Covered,
+        visited: &mut Vec<(u64, u64)>,
+        visitor: &mut dyn Visitor,
+    ) -> Result<(), StoreError> {
+        let failed = |error| unread(&segment.path, error);
+        // A segment that was removed in the meantime is beyond the bounds.
+        let opened = Frames::open(&self.disk, &segment.path, Some(segment.bytes))?;
+        let Some(mut frames) = opened else {
+            return Ok(());
+        };
+        visitor.begin();
+        while let Some(item) = frames.next().map_err(failed)? {
+            match item {
+                Item::Roster(entries) => {
+                    roster::decode(&entries, |number, entry| visitor.entry(number, entry));
+                }
+                Item::Step(step) => {
+                    let (from, until) = (step.head.from, step.head.until);
+                    if span.has(from, until) && !covered.has(from, until) {
+                        visited.push((from, until));
+                        visitor.step(tier, &step, &frames).map_err(failed)?;
+                    }
+                }
+            }
+        }
+        visitor.end();
+        Ok(())
+    }
+}
+
+/// The first usual step of at least so many milliseconds, or that many days.
+fn nice(ms: u64) -> u64 {
+    const DAY_MS: u64 = 86_400_000;
+    let usual = STEPS_S.into_iter().map(|seconds| seconds * 1000);
+    let first = usual.clone().find(|&step| step >= ms);
+    first.unwrap_or_else(|| ms.div_ceil(DAY_MS).saturating_mul(DAY_MS))
+}
+
+/// Counts of a part in a step of a tier.
+struct Found {
+    tier: Tier,
+    start: u64,
+    sum: ClassSum,
+}
+
+struct SeriesVisitor {
+    part: Part,
+    /// Numbers of the part's ports in the segment, ascending.
+    numbers: Vec<usize>,
+    found: Vec<Found>,
+}
+
+impl Visitor for SeriesVisitor {
+    fn begin(&mut self) {
+        self.numbers.clear();
+    }
+
+    fn entry(&mut self, number: usize, entry: Entry) {
+        let is_of_part = match self.part {
+            Part::Fabric => false,
+            Part::Node(node) => entry.key.node == node,
+            Part::Port(port) => entry.key == port,
+        };
+        if is_of_part {
+            self.numbers.push(number);
+        }
+    }
+
+    fn step(&mut self, tier: Tier, step: &Step, frames: &Frames) -> io::Result<()> {
+        let sum = match self.part {
+            Part::Fabric => fabric(step),
+            Part::Node(_) | Part::Port(_) => {
+                let mut sum = ClassSum::default();
+                let same_chunk = |a: &usize, b: &usize| a / chunk::PORTS == b / chunk::PORTS;
+                for numbers in self.numbers.chunk_by(same_chunk) {
+                    let chunk = numbers[0] / chunk::PORTS;
+                    if let Some(columns) = frames.columns(step, chunk, true)? {
+                        add_ports(&columns, numbers, &mut sum);
+                    }
+                }
+                sum
+            }
+        };
+        if sum != ClassSum::default() {
+            let start = step.head.start;
+            self.found.push(Found { tier, start, sum });
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {}
+}
+
+/// Traffic of switches, and errors of all ports.
+fn fabric(step: &Step) -> ClassSum {
+    let [switches, others] = step.head.sums;
+    if switches.ports == 0 {
+        let mut sum = others;
+        sum.counts.add(&switches.counts);
+        return sum;
+    }
+    let mut sum = switches;
+    for quantity in Quantity::errors() {
+        sum.counts[quantity] = sum.counts[quantity].saturating_add(others.counts[quantity]);
+    }
+    sum
+}
+
+/// Adds the ports with these numbers, all of one chunk.
+fn add_ports(columns: &Columns, numbers: &[usize], sum: &mut ClassSum) {
+    for number in numbers {
+        let port = number % chunk::PORTS;
+        let seconds = columns.seconds.get(port).copied().unwrap_or(0);
+        if seconds == 0 {
+            continue;
+        }
+        sum.ports += 1;
+        sum.seconds += u64::from(seconds);
+        sum.widest = sum.widest.max(seconds);
+        for (place, count) in columns.traffic[port].into_iter().enumerate() {
+            let total = &mut sum.counts.0[place];
+            *total = total.saturating_add(count);
+        }
+    }
+    let first = numbers[0] - numbers[0] % chunk::PORTS;
+    for &(port, quantity, count) in &columns.errors {
+        if numbers.binary_search(&(first + port)).is_ok() {
+            sum.counts[quantity] = sum.counts[quantity].saturating_add(count);
+        }
+    }
+}
+
+struct SumVisitor<'a> {
+    ports: Option<&'a BTreeSet<PortKey>>,
+    with_traffic: bool,
+    /// Wanted ports of the segment, by number.
+    entries: Vec<Option<Entry>>,
+    /// Seconds and traffic by number.
+    sums: Vec<(u64, Traffic)>,
+    errors: BTreeMap<(usize, Quantity), MovedErrors>,
+    moved: HashMap<PortKey, Moved>,
+}
+
+impl Visitor for SumVisitor<'_> {
+    fn begin(&mut self) {
+        self.entries.clear();
+        self.sums.clear();
+        self.errors.clear();
+    }
+
+    fn entry(&mut self, number: usize, entry: Entry) {
+        if self.ports.is_some_and(|ports| !ports.contains(&entry.key)) {
+            return;
+        }
+        if self.entries.len() <= number {
+            self.entries.resize(number + 1, None);
+            self.sums.resize(number + 1, Default::default());
+        }
+        self.entries[number] = Some(entry);
+    }
+
+    fn step(&mut self, _: Tier, step: &Step, frames: &Frames) -> io::Result<()> {
+        for (chunk, entries) in self.entries.chunks(chunk::PORTS).enumerate() {
+            if entries.iter().all(Option::is_none) {
+                continue;
+            }
+            let Some(columns) = frames.columns(step, chunk, self.with_traffic)? else {
+                continue;
+            };
+            let first = chunk * chunk::PORTS;
+            for (port, _) in entries
+                .iter()
+                .enumerate()
+                .filter(|(_, entry)| entry.is_some())
+            {
+                let (seconds, traffic) = &mut self.sums[first + port];
+                *seconds += u64::from(columns.seconds.get(port).copied().unwrap_or(0));
+                let counts = columns.traffic.get(port).copied().unwrap_or_default();
+                for (total, count) in traffic.iter_mut().zip(counts) {
+                    *total = total.saturating_add(count);
+                }
+            }
+            for (port, quantity, count) in columns.errors {
+                if entries.get(port).is_some_and(Option::is_some) {
+                    let (from, until) = (step.head.from, step.head.until);
+                    note(
+                        &mut self.errors,
+                        (first + port, quantity),
+                        count,
+                        from,
+                        until,
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        for (entry, (seconds, traffic)) in self.entries.iter().zip(&self.sums) {
+            let Some(entry) = entry.filter(|_| *seconds > 0) else {
+                continue;
+            };
+            let moved = moved_of(&mut self.moved, entry);
+            moved.seconds += seconds;
+            for (total, count) in moved.counts.0.iter_mut().zip(traffic) {
+                *total = total.saturating_add(*count);
+            }
+        }
+        for (&(number, quantity), &errors) in &self.errors {
+            let Some(entry) = self.entries[number] else {
+                continue;
+            };
+            let moved = moved_of(&mut self.moved, entry);
+            let total = &mut moved.counts[quantity];
+            *total = total.saturating_add(errors.count);
+            let (first, last) = (errors.first_unix_ms, errors.last_unix_ms);
+            note(&mut moved.errors, quantity, errors.count, first, last);
+        }
+    }
+}
+
+fn moved_of(moved: &mut HashMap<PortKey, Moved>, entry: Entry) -> &mut Moved {
+    moved.entry(entry.key).or_insert_with(|| Moved {
+        port: entry.key,
+        is_switch: entry.is_switch,
+        seconds: 0,
+        counts: Counts::default(),
+        errors: BTreeMap::new(),
+    })
+}
+
+/// Adds errors between two times.
+fn note<K: Ord>(errors: &mut BTreeMap<K, MovedErrors>, key: K, count: u64, first: u64, last: u64) {
+    let all = errors.entry(key).or_insert(MovedErrors {
+        count: 0,
+        first_unix_ms: first,
+        last_unix_ms: last,
+    });
+    all.count = all.count.saturating_add(count);
+    all.first_unix_ms = all.first_unix_ms.min(first);
+    all.last_unix_ms = all.last_unix_ms.max(last);
+}

@@ -1,0 +1,94 @@
+//! The ports of a segment, in the order of its columns.
+
+use std::collections::HashMap;
+
+use rsm_ids::{Guid, PortKey, PortNum};
+
+/// Most ports of a roster: four times those of 45,056 hosts. Once it is full, segments begin anew,
+/// without the ports that have left.
+pub(crate) const MAX_PORTS: usize = 1 << 20;
+
+/// Port of a roster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: PortKey,
+    /// Whether the port's node is a switch.
+    pub(crate) is_switch: bool,
+}
+
+/// Numbers of ports, in the order in which they were first read.
+#[derive(Default, Debug)]
+pub(crate) struct Roster {
+    entries: Vec<Entry>,
+    numbers: HashMap<PortKey, u32>,
+}
+
+impl Roster {
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Number of a port, which gets one if it has none; `None` where the roster is full.
+    pub(crate) fn number(&mut self, entry: Entry) -> Option<usize> {
+        let next = self.entries.len();
+        if let Some(&number) = self.numbers.get(&entry.key) {
+            return Some(number as usize);
+        }
+        if next == MAX_PORTS {
+            return None;
+        }
+        self.numbers.insert(entry.key, next as u32);
+        self.entries.push(entry);
+        Some(next)
+    }
+}
+
+/// Encodes entries, the first of which has the number `first`.
+///
+/// ```text
+/// first (4) { node (8) is_switch (1) ports (1) port (1)... }...
+/// ```
+pub(crate) fn encode(first: usize, entries: &[Entry]) -> Vec<u8> {
+    let mut out = (first as u32).to_be_bytes().to_vec();
+    let same_node = |a: &Entry, b: &Entry| a.key.node == b.key.node && a.is_switch == b.is_switch;
+    for run in entries.chunk_by(same_node) {
+        // A node may be in pieces of at most 255 ports.
+        for piece in run.chunks(255) {
+            out.extend(piece[0].key.node.0.to_be_bytes());
+            out.extend([u8::from(piece[0].is_switch), piece.len() as u8]);
+            out.extend(piece.iter().map(|entry| entry.key.port.0));
+        }
+    }
+    out
+}
+
+/// Calls `visit` with each entry of an encoded roster and its number, until the end or damage.
+pub(crate) fn decode(payload: &[u8], mut visit: impl FnMut(usize, Entry)) {
+    let Some((first, mut rest)) = payload.split_first_chunk::<4>() else {
+        return;
+    };
+    let mut number = u32::from_be_bytes(*first) as usize;
+    while let Some((run, after)) = rest.split_first_chunk::<10>() {
+        let [node @ .., is_switch, count] = *run;
+        let count = usize::from(count);
+        let Some(ports) = after.get(..count) else {
+            return;
+        };
+        for &port in ports {
+            if number >= MAX_PORTS {
+                return;
+            }
+            let entry = Entry {
+                key: PortKey::new(Guid(u64::from_be_bytes(node)), PortNum(port)),
+                is_switch: is_switch != 0,
+            };
+            visit(number, entry);
+            number += 1;
+        }
+        rest = &after[count..];
+    }
+}

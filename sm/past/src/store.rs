@@ -1,0 +1,375 @@
+//! Gathers readings into steps, writes them, and keeps the files within their bounds.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rsm_store::StoreError;
+use rsm_store::io::{Disk, Operation, is_at};
+
+use crate::chunk;
+use crate::frame::{self, Kind};
+use crate::gather::{Gather, Reading};
+use crate::head::{self, Place};
+use crate::roster::{self, Entry, Roster};
+use crate::segment::Segment;
+use crate::tier::Tier;
+
+/// Folder of the past in the state folder.
+const FOLDER: &str = "past";
+
+/// End of the names of segments.
+const SUFFIX: &str = ".past";
+
+/// Divisor of the bound of bytes: one segment may take one 32nd of it.
+const SEGMENT_SHARE: u64 = 32;
+
+/// Bounds of the past. Segments beyond them are removed, the oldest first, but never one that is
+/// being written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// Days whose steps of 15 minutes are kept, 1 or more.
+    pub days: u32,
+    /// Bound of the size of all segments, in bytes. The tier that takes most gives way.
+    pub bytes: u64,
+}
+
+/// Segments of each tier, oldest first.
+type Segments = [Vec<Arc<Segment>>; Tier::ALL.len()];
+
+/// Reads the past while another thread writes it.
+#[derive(Clone, Debug)]
+pub struct PastReader {
+    pub(crate) disk: Disk,
+    segments: Arc<RwLock<Segments>>,
+}
+
+impl PastReader {
+    /// Segments of a tier, oldest first.
+    pub(crate) fn segments(&self, tier: Tier) -> Vec<Arc<Segment>> {
+        let segments = self.segments.read();
+        segments.unwrap_or_else(PoisonError::into_inner)[tier as usize].clone()
+    }
+
+    /// Bytes that all segments take.
+    pub fn bytes(&self) -> u64 {
+        let tiers = Tier::ALL.into_iter();
+        let segments = tiers.flat_map(|tier| self.segments(tier));
+        segments.map(|segment| segment.bytes).sum()
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Segments) -> T) -> T {
+        let segments = self.segments.write();
+        change(&mut segments.unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Segment that is being written.
+#[derive(Debug)]
+struct Current {
+    segment: Segment,
+    file: File,
+    /// Number of the roster's entries that the segment has.
+    entries: usize,
+}
+
+/// A tier's step under way, and the segment that takes it.
+#[derive(Debug)]
+struct Writer {
+    gather: Gather,
+    current: Option<Current>,
+    /// Number of the next segment.
+    next: u64,
+}
+
+/// Past of the counters in a state folder; the store holds the folder's lock. One thread writes it.
+#[derive(Debug)]
+pub struct Past {
+    dir: PathBuf,
+    disk: Disk,
+    bounds: Bounds,
+    roster: Roster,
+    writers: [Writer; Tier::ALL.len()],
+    reader: PastReader,
+}
+
+impl Past {
+    /// Opens the past in `state_dir`. Steps of earlier runs stay; new ones go to new segments.
+    ///
+    /// # Errors
+    /// The folder cannot be created or listed, or a segment cannot be read.
+    pub fn open(state_dir: &Path, disk: Disk, bounds: Bounds) -> Result<Past, StoreError> {
+        let dir = state_dir.join(FOLDER);
+        disk.create_dir(&dir)?;
+        let mut segments = Segments::default();
+        let mut next = [0; Tier::ALL.len()];
+        for path in disk.list(&dir)? {
+            let Some((tier, number)) = number_of(&path).filter(|_| path.is_file()) else {
+                foreign(&path);
+                continue;
+            };
+            next[tier as usize] = next[tier as usize].max(number + 1);
+            match Segment::found(&disk, number, path.clone())? {
+                Some(segment) => segments[tier as usize].push(Arc::new(segment)),
+                None => foreign(&path),
+            }
+        }
+        for tier in &mut segments {
+            tier.sort_by_key(|segment| segment.number);
+        }
+        let writers = Tier::ALL.map(|tier| Writer {
+            gather: Gather::new(tier),
+            current: None,
+            next: next[tier as usize],
+        });
+        let mut past = Past {
+            dir,
+            bounds,
+            roster: Roster::default(),
+            writers,
+            reader: PastReader {
+                disk: disk.clone(),
+                segments: Arc::new(RwLock::new(segments)),
+            },
+            disk,
+        };
+        past.keep_bounds()?;
+        Ok(past)
+    }
+
+    /// Reader of what has been written.
+    pub fn reader(&self) -> PastReader {
+        self.reader.clone()
+    }
+
+    /// Changes the bounds; they hold from the next step on.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+    }
+
+    /// Adds readings, which are sorted by time, and writes the steps that they end.
+    ///
+    /// # Errors
+    /// A step cannot be written: it is lost, and all others are kept. The first such error, after all
+    /// readings were added.
+    pub fn add(&mut self, readings: &mut [Reading]) -> Result<(), StoreError> {
+        readings.sort_by_key(|reading| reading.at_unix_ms);
+        let mut result = Ok(());
+        for reading in readings {
+            for tier in Tier::ALL {
+                if self.writers[tier as usize]
+                    .gather
+                    .is_over(reading.at_unix_ms)
+                {
+                    result = result.and(self.write(tier));
+                }
+            }
+            let entry = Entry {
+                key: reading.port,
+                is_switch: reading.is_switch,
+            };
+            let number = match self.roster.number(entry) {
+                Some(number) => Some(number),
+                None => {
+                    result = result.and(self.begin_anew());
+                    self.roster.number(entry)
+                }
+            };
+            let Some(number) = number else { continue };
+            for writer in &mut self.writers {
+                writer.gather.add(number, reading);
+            }
+        }
+        result
+    }
+
+    /// Writes the steps that end before a time, in milliseconds since the Unix epoch, after which
+    /// all further readings are.
+    ///
+    /// # Errors
+    /// A step cannot be written: it is lost, and all others are kept.
+    pub fn advance(&mut self, now_unix_ms: u64) -> Result<(), StoreError> {
+        let mut result = Ok(());
+        for tier in Tier::ALL {
+            if self.writers[tier as usize].gather.is_over(now_unix_ms) {
+                result = result.and(self.write(tier));
+            }
+        }
+        result
+    }
+
+    /// Writes all steps under way, although they may get further readings.
+    ///
+    /// # Errors
+    /// A step cannot be written: it is lost, and all others are kept.
+    pub fn flush(&mut self) -> Result<(), StoreError> {
+        let tiers = Tier::ALL.into_iter();
+        tiers.fold(Ok(()), |result, tier| result.and(self.write(tier)))
+    }
+
+    /// Begins segments with the ports that are read from now on.
+    fn begin_anew(&mut self) -> Result<(), StoreError> {
+        let result = self.flush();
+        self.roster = Roster::default();
+        for writer in &mut self.writers {
+            writer.current = None;
+        }
+        result
+    }
+
+    /// Writes a tier's step under way, and forgets it.
+    fn write(&mut self, tier: Tier) -> Result<(), StoreError> {
+        if self.writers[tier as usize].gather.is_empty() {
+            return Ok(());
+        }
+        let result = self.append(tier);
+        self.writers[tier as usize].gather.clear();
+        result.and_then(|()| self.keep_bounds())
+    }
+
+    fn append(&mut self, tier: Tier) -> Result<(), StoreError> {
+        let share = self.bounds.bytes / SEGMENT_SHARE;
+        let writer = &mut self.writers[tier as usize];
+        let is_full = |current: &Current| {
+            let segment = &current.segment;
+            // The folder may have been replaced, and then writes to the file are lost.
+            let is_gone = !is_at(&current.file, &segment.path);
+            is_gone || segment.steps >= tier.in_segment() || segment.bytes >= share
+        };
+        if writer.current.as_ref().is_none_or(is_full) {
+            writer.current = Some(begin(&self.disk, &self.dir, tier, &mut writer.next)?);
+        }
+        let Some(current) = &mut writer.current else {
+            return Ok(());
+        };
+        let mut bytes = Vec::new();
+        let new = &self.roster.entries()[current.entries..];
+        if !new.is_empty() {
+            let entries = roster::encode(current.entries, new);
+            frame::encode(Kind::Roster, &entries, &mut bytes);
+        }
+        encode(&writer.gather, &mut bytes);
+        let (path, file) = (&current.segment.path, &mut current.file);
+        let written = self
+            .disk
+            .run(Operation::Append, path, || file.write_all(&bytes));
+        if let Err(error) = written {
+            // What reached the disk of this step must not precede the next one.
+            if current.segment.steps == 0 || file.set_len(current.segment.bytes).is_err() {
+                let path = path.clone();
+                let is_empty = current.segment.steps == 0;
+                writer.current = None;
+                if is_empty {
+                    // The next step begins another segment, whether or not this one can be removed.
+                    let _ = self.disk.remove_file(&path);
+                }
+            }
+            return Err(error);
+        }
+        current.entries = self.roster.len();
+        current.segment.bytes += bytes.len() as u64;
+        current
+            .segment
+            .note(writer.gather.from, writer.gather.until);
+        let segment = Arc::new(current.segment.clone());
+        self.reader.change(|segments| {
+            let of_tier = &mut segments[tier as usize];
+            of_tier.pop_if(|last| last.number == segment.number);
+            of_tier.push(segment);
+        });
+        Ok(())
+    }
+
+    /// Removes the oldest segments beyond the bounds.
+    fn keep_bounds(&mut self) -> Result<(), StoreError> {
+        let (bounds, segments) = (self.bounds, self.reader.clone());
+        let current = |tier: Tier| self.writers[tier as usize].current.as_ref();
+        let is_current = |tier: Tier, segment: &Segment| {
+            current(tier).is_some_and(|current| current.segment.number == segment.number)
+        };
+        let removed = segments.change(|segments| {
+            let mut removed = Vec::new();
+            for tier in Tier::ALL {
+                let of_tier = &mut segments[tier as usize];
+                let mut steps: usize = of_tier.iter().map(|segment| segment.steps).sum();
+                while let Some(oldest) = of_tier.first()
+                    && !is_current(tier, oldest)
+                    && steps - oldest.steps >= tier.kept(bounds.days)
+                {
+                    steps -= oldest.steps;
+                    removed.push(of_tier.remove(0));
+                }
+            }
+            let bytes = |of: &Vec<Arc<Segment>>| of.iter().map(|one| one.bytes).sum::<u64>();
+            while segments.iter().map(bytes).sum::<u64>() > bounds.bytes {
+                let removable = |tier: &Tier| {
+                    let oldest = segments[*tier as usize].first();
+                    oldest.is_some_and(|oldest| !is_current(*tier, oldest))
+                };
+                let tiers = Tier::ALL.into_iter().filter(removable);
+                let Some(tier) = tiers.max_by_key(|&tier| bytes(&segments[tier as usize])) else {
+                    break;
+                };
+                removed.push(segments[tier as usize].remove(0));
+            }
+            removed
+        });
+        let mut files = removed.iter();
+        files.try_for_each(|segment| self.disk.remove_file(&segment.path))
+    }
+}
+
+/// Begins a segment.
+fn begin(disk: &Disk, dir: &Path, tier: Tier, next: &mut u64) -> Result<Current, StoreError> {
+    let number = *next;
+    *next += 1;
+    let path = dir.join(format!("{}-{number:010}{SUFFIX}", tier.word()));
+    let file = disk.run(Operation::Append, &path, || {
+        OpenOptions::new().create_new(true).append(true).open(&path)
+    })?;
+    Ok(Current {
+        segment: Segment::new(number, path),
+        file,
+        entries: 0,
+    })
+}
+
+/// Appends the frames of a step.
+fn encode(step: &Gather, out: &mut Vec<u8>) {
+    let mut chunks = Vec::new();
+    let mut places = Vec::new();
+    for chunk in 0..step.seconds.len().div_ceil(chunk::PORTS) {
+        let Some(columns) = chunk::encode(step, chunk) else {
+            continue;
+        };
+        let before = chunks.len();
+        frame::encode(Kind::Chunk, &columns, &mut chunks);
+        places.push(Place {
+            chunk: chunk as u16,
+            length: (chunks.len() - before) as u32,
+        });
+    }
+    frame::encode(Kind::Head, &head::encode(step, &places), out);
+    out.append(&mut chunks);
+}
+
+/// Tier and number of a segment, from its name.
+fn number_of(path: &Path) -> Option<(Tier, u64)> {
+    let name = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
+    let (word, number) = name.split_once('-')?;
+    let tier = Tier::ALL.into_iter().find(|tier| tier.word() == word)?;
+    // A number near the highest one would leave none for further segments.
+    let number = number
+        .parse()
+        .ok()
+        .filter(|&number| number < u64::MAX / 2)?;
+    Some((tier, number))
+}
+
+fn foreign(path: &Path) {
+    tracing::warn!(
+        path = %path.display(),
+        "this is no segment of the past of the counters: it stays, and is not read"
+    );
+}

@@ -1,0 +1,91 @@
+//! Counts of ports between two snapshots of the collector.
+
+use rsm_ids::PortKey;
+use rsm_mad::Time;
+use rsm_mad::wire::perf::Counter;
+use rsm_monitor::counters::{AgentCounters, CountersSnapshot, PortReading};
+use rsm_past::{Counts, Quantity, Reading};
+
+/// Compares snapshots. Totals of the collector go on where a counter is reset or wraps; a port that
+/// the collector has begun anew in between, because its node had left, gives no reading.
+pub(super) struct Differ {
+    /// Counters of the collector, with their names in the past.
+    counters: Vec<(Quantity, Counter)>,
+    readings: Vec<Reading>,
+}
+
+impl Default for Differ {
+    fn default() -> Differ {
+        let named = |counter: Counter| Some((Quantity::named(counter.name())?, counter));
+        Differ {
+            counters: Counter::ALL.into_iter().filter_map(named).collect(),
+            readings: Vec::new(),
+        }
+    }
+}
+
+impl Differ {
+    /// Readings of the ports that were read between two snapshots.
+    pub(super) fn between(
+        &mut self,
+        before: &CountersSnapshot,
+        now: &CountersSnapshot,
+        unix_ms: impl Fn(Time) -> u64,
+    ) -> &mut [Reading] {
+        self.readings.clear();
+        let mut earlier = before.agents().peekable();
+        for agent in now.agents() {
+            while earlier.next_if(|one| one.key < agent.key).is_some() {}
+            let same = earlier.next_if(|one| one.key == agent.key);
+            // Snapshots share what has not changed.
+            if let Some(before) = same.filter(|before| !std::ptr::eq(*before, agent)) {
+                self.add(before, agent, &unix_ms);
+            }
+        }
+        &mut self.readings
+    }
+
+    fn add(&mut self, before: &AgentCounters, now: &AgentCounters, unix_ms: &impl Fn(Time) -> u64) {
+        for (port, reading) in now.ports() {
+            let earlier = before.port(port.port);
+            let earlier = earlier.filter(|earlier| earlier.at() != reading.at());
+            let read = earlier.and_then(|earlier| self.reading(port, earlier, reading, unix_ms));
+            self.readings.extend(read.map(|read| Reading {
+                is_switch: now.is_switch,
+                ..read
+            }));
+        }
+    }
+
+    fn reading(
+        &self,
+        port: PortKey,
+        before: &PortReading,
+        now: &PortReading,
+        unix_ms: &impl Fn(Time) -> u64,
+    ) -> Option<Reading> {
+        let mut counts = Counts::default();
+        for &(quantity, counter) in &self.counters {
+            if let (Some(before), Some(now)) = (before.total(counter), now.total(counter)) {
+                counts[quantity] = now.checked_sub(before)?;
+            }
+        }
+        let corrections = |reading: &PortReading| reading.causes()?.corrections;
+        if let (Some(before), Some(now)) = (corrections(before), corrections(now)) {
+            // These counters have no total: one that was reset counts from its next reading on.
+            let moved = |now: u32, before: u32| u64::from(now.saturating_sub(before));
+            counts[Quantity::FecCorrectedSymbols] =
+                moved(now.corrected_symbols, before.corrected_symbols);
+            counts[Quantity::FecUncorrectableBlocks] =
+                moved(now.uncorrectable_blocks, before.uncorrectable_blocks);
+        }
+        let since = before.at().filter(|_| now.rates().is_some());
+        Some(Reading {
+            port,
+            is_switch: false,
+            since_unix_ms: since.map(unix_ms),
+            at_unix_ms: unix_ms(now.at()?),
+            counts,
+        })
+    }
+}
