@@ -17,12 +17,12 @@ pub(super) const LIKELY: u32 = 60;
 /// Weight from which on something moved that may not be called nothing.
 pub(super) const UNLIKELY: u32 = 20;
 
-/// Packets that a port discards in an hour from which on they slow a job: each is sent again after a
-/// timeout.
+/// Packets that a port discards in an hour from which on they slow a job: each is sent again after
+/// a timeout.
 const DISCARDS_PER_HOUR: f64 = 60.0;
 
-/// Time before the asked one from which errors still count as new, in milliseconds: that between two
-/// readings of a port.
+/// Time before the asked one from which errors still count as new, in milliseconds: that between
+/// two readings of a port.
 const SLACK_MS: u64 = 60_000;
 
 /// A kind of evidence; [the module](super) has the table of weights.
@@ -40,6 +40,7 @@ pub(super) enum Kind {
     FindingError,
     FindingWarning,
     FewerPorts,
+    Waits,
     FewErrors,
     LinkCame,
     RoutesChanged,
@@ -68,6 +69,7 @@ impl Kind {
             Kind::FindingError => ("finding-error", 60, Fabric),
             Kind::FindingWarning => ("finding-warning", 40, Fabric),
             Kind::FewerPorts => ("fewer-ports", 40, Fabric),
+            Kind::Waits => ("waits", 40, Fabric),
             Kind::FewErrors => ("few-errors", 30, Fabric),
             Kind::LinkCame => ("link-came", 30, Fabric),
             Kind::RoutesChanged => ("routes-changed", 10, Context),
@@ -134,7 +136,8 @@ impl Case<'_> {
     /// How to name a port on a command line.
     pub(super) fn port_name(&self, port: PortKey) -> String {
         let expected = &self.published.snapshot.expected;
-        expected.port_name(self.published.fabric(), port)
+        let node = expected.name(self.published.fabric(), port.node);
+        format!("{node}:{}", port.port)
     }
 
     /// The end of a cable by which commands name it: the switch's, where one end is a host.
@@ -372,7 +375,7 @@ impl Case<'_> {
         unread
     }
 
-    /// What an error counter that moved means for a job; `None` where healthy links show the same.
+    /// Weighs an error counter that moved; `None` where healthy links show the same.
     fn weigh(&self, moved: &super::past::Moved) -> Option<(Kind, String)> {
         use rsm_config::Symptom;
         let is_new = moved.from_unix_ms + SLACK_MS >= self.since_unix_ms;

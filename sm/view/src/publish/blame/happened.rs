@@ -28,7 +28,7 @@ const SEEN: [&str; 6] = [
     "drained-in-use",
 ];
 
-/// What happened to a cable.
+/// History of a cable since the time.
 #[derive(Clone, Copy, Default, Debug)]
 struct CableStory {
     /// Times that it went down.
@@ -182,7 +182,7 @@ impl Case<'_> {
         })
     }
 
-    /// What else happened: routes, managers, operators.
+    /// Events about routes, managers and operators.
     pub(super) fn look_around(&self, found: &mut Vec<Evidence>) {
         let mut routes: Option<(u64, u64)> = None;
         let mut acts = Vec::new();

@@ -2,9 +2,9 @@
 //!
 //! The judge takes the ports of the job's hosts, the directions of cables that packets between them
 //! pass by the tables in force, or passed since the asked time, and what moved there. Each piece of
-//! evidence has a kind, and each kind a weight. The heaviest piece decides: from 60 on the fabric is
-//! *likely* at fault, from 20 on *unlikely*, below it is *not*. Pieces are not added up: many small
-//! ones are what every large fabric shows.
+//! evidence has a kind, and each kind a weight. The heaviest piece decides: from 60 on the fabric
+//! is *likely* at fault, from 20 on *unlikely*, below it is *not*. Pieces are not added up: many
+//! small ones are what every large fabric shows.
 //!
 //! | kind | weight | what it says |
 //! |---|---|---|
@@ -15,26 +15,28 @@
 //! | `link-flapped` | 80 | a link went down since the time |
 //! | `link-slow` | 75 | a link runs below the rate of its ends, or of its siblings |
 //! | `discards` | 70 | a port discards 60 packets an hour or more, without being congested |
-//! | `congestion` | 65 | data waits a tenth of the time; the culprit is a link, or a host of others |
+//! | `congestion` | 65 | data waits a tenth of the time for a link, or for a host of others |
 //! | `host-rate` | 65 | a host's port is slower than most of the job's |
 //! | `finding-error` | 60 | an error of another kind holds, or held, at a used part |
 //! | `finding-warning` | 40 | the same for a warning |
 //! | `fewer-ports` | 40 | a host has fewer ports than most of the job's |
+//! | `waits` | 40 | data waits for a link that is not full, and nothing downstream says why |
 //! | `few-errors` | 30 | errors below the limits, or perhaps of before the time |
 //! | `link-came` | 30 | a link came up, and was not there before |
 //! | `routes-changed` | 10 | context |
 //! | `no-partition` | 0 | configuration: hosts share no partition |
-//! | `slow-receiver`, `incast` | 0 | a host of the job takes less, or gets more, than its link carries |
+//! | `slow-receiver`, `incast` | 0 | a host of the job takes less, or gets more, than its link can |
 //! | `idle` | 0 | a host of the job has no traffic |
 //! | `manager-changed`, `operator-acted` | 0 | context: no failover of managers stops traffic |
 //!
-//! No evidence: errors in a direction of a cable that no packet of the job takes, counters that moved
-//! before the time, symbol errors below the limit, errors that came with a packet from another link
-//! (PortRcvRemotePhysicalErrors), an idle host, findings about link errors from before the time.
+//! No evidence: errors in a direction of a cable that no packet of the job takes, counters that
+//! moved before the time, symbol errors below the limit, errors that came with a packet from
+//! another link (PortRcvRemotePhysicalErrors), an idle host, findings about link errors from before
+//! the time.
 //!
 //! Without evidence from 60 on, the verdict is *cannot say* where something essential is not known:
-//! a host, the counters, the events of the time. Hosts of a job that take too little, and partitions,
-//! explain a slow job without the fabric.
+//! a host, the counters, the events of the time. Hosts of a job that take too little, and
+//! partitions, explain a slow job without the fabric.
 
 mod evidence;
 mod happened;

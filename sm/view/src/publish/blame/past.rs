@@ -1,4 +1,4 @@
-//! What moved on a port since a time.
+//! Counters of a port that moved since a time.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(in crate::publish) struct Moved {
     pub(in crate::publish) from_unix_ms: u64,
 }
 
-/// What moved on a port since a time.
+/// Counters of a port that moved since a time.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(in crate::publish) struct PortMoves {
     /// Error counters that moved. An entry that begins before the asked time may hold errors from
@@ -39,8 +39,8 @@ pub(in crate::publish) struct PortMoves {
 
 /// Knows what moved on ports.
 pub(in crate::publish) trait Past: Send + Sync {
-    /// What moved on a port at or after a time, in milliseconds since the Unix epoch; `None` if the
-    /// port is not read.
+    /// Counters of a port that moved at or after a time, in milliseconds since the Unix epoch;
+    /// `None` if the port is not read.
     fn moves(&self, port: PortKey, since_unix_ms: u64) -> Option<PortMoves>;
 }
 

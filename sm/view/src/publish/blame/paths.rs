@@ -68,12 +68,12 @@ struct Walk<'a> {
     starts: Vec<usize>,
 }
 
-/// What has been found so far.
+/// Result so far.
 struct Found {
-    /// By port of all switches: destinations reached over it, and the last destination counted.
+    /// Destinations reached over each port of all switches, and the last one counted there.
     counts: Vec<u32>,
     counted: Vec<usize>,
-    /// By switch: the last LID that was followed there.
+    /// Last LID that was followed at each switch.
     passed: Vec<Option<Lid>>,
     stack: Vec<SwitchIdx>,
     dead_ends: Vec<DeadEnd>,
@@ -198,7 +198,8 @@ mod tests {
 
     use super::*;
 
-    /// The directions that packets from one destination to another pass; `None` if they do not arrive.
+    /// The directions that packets from one destination to another pass; `None` if they do not
+    /// arrive.
     fn way(
         topology: &Topology,
         tables: &Tables,

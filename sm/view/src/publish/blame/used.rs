@@ -182,8 +182,8 @@ impl UsedLinks {
         }
     }
 
-    /// Whether packets passed the cable between two ports at a time, by the routes in force then; the
-    /// oldest known ones for an earlier time.
+    /// Whether packets passed the cable between two ports at a time, by the routes in force then;
+    /// the oldest known ones for an earlier time.
     pub(super) fn passes_at(&self, a: PortKey, b: PortKey, at_unix_ms: u64) -> bool {
         // Routes are replaced after the event that moved them, or with it.
         let ended = self.ended_unix_ms.iter();

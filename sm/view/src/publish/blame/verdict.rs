@@ -22,7 +22,7 @@ const SHORTEST_MS: u64 = 60_000;
 /// Share of the directions of cables without a reading from which on the counters say too little.
 const UNREAD: f64 = 0.1;
 
-/// What to look at on hosts that the fabric serves well.
+/// Places to look at on hosts that the fabric serves well.
 const NEXT: [&str; 4] = [
     "GPUs that run slower than others: `nvidia-smi -q -d PERFORMANCE,CLOCK`, `rocm-smi`; Xid errors in `dmesg`",
     "the way from GPU to adapter: `rsmctl gpu check`, `rsmctl gpu hints HOST`, PCIe width in `lspci -vv`",
@@ -30,7 +30,7 @@ const NEXT: [&str; 4] = [
     "what is not InfiniBand: storage, data loaders, other jobs on the host",
 ];
 
-/// What is missing for a verdict.
+/// Knowledge that a verdict lacks.
 #[derive(Default)]
 pub(super) struct Missing {
     texts: Vec<String>,
@@ -49,7 +49,8 @@ impl Missing {
     }
 }
 
-/// What is not known about the job and the time. `unread` directions of cables have no reading.
+/// Lists the gaps in what is known about the job and the time. `unread` directions of cables have
+/// no reading.
 pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -> Missing {
     let mut missing = Missing::default();
     let job = case.job;

@@ -1,7 +1,7 @@
 //! Congestion: where data waits on the job's paths, and the port that it waits for.
 //!
-//! A port whose receiver gives no credits waits, and all ports behind it wait as well. The culprit is
-//! the last port downstream at which data waits; the others are victims.
+//! A port whose receiver gives no credits waits, and all ports behind it wait as well. The culprit
+//! is the last port downstream at which data waits; the others are victims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,6 +93,11 @@ impl Case<'_> {
                 Kind::Congestion,
                 format!("the host {name}, which is not of the job, takes less than is sent to it"),
                 format!("look at {name} and its job: its data fills links that this job shares"),
+            ),
+            (false, _, false) => (
+                Kind::Waits,
+                "data waits for this link, which is not full, and nothing behind it says why".to_owned(),
+                "ask again in a minute: a port behind it may just not be read".to_owned(),
             ),
             (false, ..) => (
                 Kind::Congestion,

@@ -1,8 +1,8 @@
 //! Generated stories: faults and innocent causes on three fabrics, each judged without knowing.
 //!
-//! The stories of a fabric follow each other in one world, hours apart, so that each has the faults of
-//! all before it in its history. Paths are found hop by hop with `rsmctl route`'s code, which the judge
-//! does not use.
+//! The stories of a fabric follow each other in one world, hours apart, so that each has the faults
+//! of all before it in its history. Paths are found hop by hop with `rsmctl route`'s code, which
+//! the judge does not use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,7 +29,7 @@ const FABRICS: [(&str, &str); 3] = [
     ("three levels", "fat-tree:k=4,levels=3"),
 ];
 
-/// What happens in a story.
+/// The plot of a story.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Plot {
     // Innocent ones.
@@ -186,7 +186,8 @@ impl Stage {
         self.world.sim.relink(port.node, port.port).unwrap();
     }
 
-    /// Two tenants, with one host of the job in the other one than the rest; `None` for one partition.
+    /// Two tenants, with one host of the job in the other one than the rest; `None` for one
+    /// partition.
     fn divide(&mut self, apart: Option<Guid>) {
         let fabric = self.world.snapshot().fabric;
         let guid = |node| fabric.node_of(node).unwrap().ports[1].guid;
@@ -221,11 +222,14 @@ impl Stage {
     /// Plays the story for a job. Returns the nodes or ports that are to blame, and what repairs them.
     fn play(&mut self, plot: Plot, job: &[usize]) -> Option<(BTreeSet<String>, Repair)> {
         let paths = self.paths(job);
+        match INNOCENT.contains(&plot) {
+            true => Some((BTreeSet::new(), self.play_innocent(plot, job, &paths)?)),
+            false => self.play_fault(plot, job, &paths),
+        }
+    }
+
+    fn play_innocent(&mut self, plot: Plot, job: &[usize], paths: &Paths) -> Option<Repair> {
         let at = self.world.view.unix_ms();
-        let mut guilty = BTreeSet::new();
-        let mut repair = Repair::Nothing;
-        let fabric = self.world.snapshot().fabric;
-        let name = |key: PortKey| fabric.port_name(key);
         let nodes = self.nodes(job);
         match plot {
             SlowGpu => {
@@ -247,17 +251,17 @@ impl Stage {
             WrongPartition => {
                 let apart = self.choose(&nodes);
                 self.divide(Some(apart));
-                repair = Repair::Partitions;
+                return Some(Repair::Partitions);
             }
             ErrorsOffThePaths => {
-                let (a, b) = self.off(&paths)?;
+                let (a, b) = self.off(paths)?;
                 for end in [a, b] {
                     self.counted.errors(end, Counter::SymbolError, 9000, at);
                     self.counted.errors(end, Counter::LinkErrorRecovery, 50, at);
                 }
             }
             FlapOffThePaths => {
-                let (a, _) = self.off(&paths)?;
+                let (a, _) = self.off(paths)?;
                 self.flap(a);
             }
             ErrorsBefore => {
@@ -273,9 +277,29 @@ impl Stage {
                     self.world.sim.reboot(node).unwrap();
                 }
             }
+            _ => unreachable!("{plot:?} is a fault"),
+        }
+        Some(Repair::Nothing)
+    }
+
+    fn play_fault(
+        &mut self,
+        plot: Plot,
+        job: &[usize],
+        paths: &Paths,
+    ) -> Option<(BTreeSet<String>, Repair)> {
+        let at = self.world.view.unix_ms();
+        let mut guilty = BTreeSet::new();
+        let mut repair = Repair::Nothing;
+        let fabric = self.world.snapshot().fabric;
+        let name = |key: PortKey| format!("{}:{}", fabric.name(key.node), key.port);
+        let nodes = self.nodes(job);
+        let (port, to) = self.choose(&paths.between);
+        if matches!(plot, FlapOnAPath | ReducedWidth | Discards | CongestedByOthers) {
+            guilty.extend([name(port), name(to)]);
+        }
+        match plot {
             FlapOnAPath => {
-                let (port, to) = self.choose(&paths.between);
-                guilty.extend([name(port), name(to)]);
                 self.flap(port);
             }
             ErrorsOnAPath => {
@@ -292,21 +316,15 @@ impl Stage {
                 self.counted.errors(to, counter, 400, at + 5000);
             }
             ReducedWidth => {
-                let (port, to) = self.choose(&paths.between);
-                guilty.extend([name(port), name(to)]);
                 let sim = &mut self.world.sim;
                 sim.set_cable_rate(port.node, port.port, LinkWidth::X1, LinkSpeed::Sdr)
                     .unwrap();
                 repair = Repair::Rate(port);
             }
             Discards => {
-                let (port, to) = self.choose(&paths.between);
-                guilty.extend([name(port), name(to)]);
                 self.counted.errors(port, Counter::XmitDiscards, 200, at);
             }
             CongestedByOthers => {
-                let (port, to) = self.choose(&paths.between);
-                guilty.extend([name(port), name(to)]);
                 self.counted.waits(port, 0.5, 0.98);
                 for node in nodes {
                     let own = PortKey::new(node, PortNum(1));
@@ -339,6 +357,7 @@ impl Stage {
                 }
                 self.world.sim.reboot(to.node).unwrap();
             }
+            _ => unreachable!("{plot:?} is innocent"),
         }
         Some((guilty, repair))
     }
@@ -404,8 +423,8 @@ fn grade(judgement: &v1::Judgement, guilty: &BTreeSet<String>) -> (bool, bool) {
     (is_right, blames_good)
 }
 
-/// Plays `count` stories on a fabric. Returns the number of right ones, the number of those that blame
-/// a good part, and the rows of the table by plot: right ones of all.
+/// Plays `count` stories on a fabric. Returns the number of right ones, the number of those that
+/// blame a good part, and the rows of the table by plot: right ones of all.
 fn stories(spec: &str, count: usize, seed: u64) -> (usize, usize, BTreeMap<Plot, (usize, usize)>) {
     let mut stage = Stage::set(spec);
     stage.rng = Rng::new(seed);

@@ -19,7 +19,8 @@ use crate::time;
     after_help = "Looks at the ports of the job's hosts and at every link of the paths between them: counters, events\nsince T, findings, partitions, rates. Sends nothing to the fabric.\n\nVerdicts and exit codes:\n  no          0  nothing moved, or the cause is no fault of the fabric\n  unlikely    0  something moved, and too little to slow a job\n  cannot-say  4  nothing found, and something essential is not known\n  likely      5  the evidence says where, and what would clear it\n\nFILE is a host file of Open MPI, MPICH, Intel MPI or Slurm, as `rsmctl gpu plan --file` writes them, or\nhas node lists as Slurm writes them: gpu-[001-064].\n\nExamples:\n  rsmctl blame host-003 host-017 --since 02:00\n  rsmctl blame 'gpu-[001-064]' --since 2h\n  rsmctl blame --job hosts.txt\n  rsmctl blame $(scontrol show hostnames $SLURM_JOB_NODELIST) || page-the-network-team"
 )]
 pub(crate) struct BlameArguments {
-    /// The hosts of the job, each with all its adapters; an adapter, a GUID or a LID for one of them
+    /// The hosts of the job, each with all its adapters; an adapter, a GUID or a LID for one of
+    /// them
     #[arg(
         add = of_nodes(),
         value_name = "HOST",
