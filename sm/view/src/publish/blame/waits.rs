@@ -96,7 +96,8 @@ impl Case<'_> {
             ),
             (false, _, false) => (
                 Kind::Waits,
-                "data waits for this link, which is not full, and nothing behind it says why".to_owned(),
+                "data waits for this link, which is not full, and nothing behind it says why"
+                    .to_owned(),
                 "ask again in a minute: a port behind it may just not be read".to_owned(),
             ),
             (false, ..) => (

@@ -215,7 +215,9 @@ fn a_paused_host_that_takes_no_data_is_the_culprit_of_all_that_waits_for_it() {
         .counted
         .waits(PortKey::new(HOSTS[2], PortNum(1)), 0.5, 0.1);
     for up in [3, 4] {
-        story.counted.waits(PortKey::new(LEAF_2, PortNum(up)), 0.6, 0.1);
+        story
+            .counted
+            .waits(PortKey::new(LEAF_2, PortNum(up)), 0.6, 0.1);
     }
     story.counted.errors(
         PortKey::new(LEAF_1, PortNum(2)),

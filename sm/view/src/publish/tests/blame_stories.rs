@@ -295,7 +295,10 @@ impl Stage {
         let name = |key: PortKey| format!("{}:{}", fabric.name(key.node), key.port);
         let nodes = self.nodes(job);
         let (port, to) = self.choose(&paths.between);
-        if matches!(plot, FlapOnAPath | ReducedWidth | Discards | CongestedByOthers) {
+        if matches!(
+            plot,
+            FlapOnAPath | ReducedWidth | Discards | CongestedByOthers
+        ) {
             guilty.extend([name(port), name(to)]);
         }
         match plot {
