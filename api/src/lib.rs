@@ -31,6 +31,6 @@ pub use journal::{EventJournal, is_act};
 pub use rsm_proto::{Label, v1};
 pub use server::{Backend, Listen, Reader, ServeError, Server, SocketError, gpu_status, serve};
 pub use traits::{
-    ActionLog, BoxFuture, Control, CountersQueries, History, Reports, RoutingQueries, SaQueries,
-    Simulation, Subnet,
+    ActionLog, BoxFuture, Control, CountersQueries, History, Judge, Reports, RoutingQueries,
+    SaQueries, Simulation, Subnet,
 };

@@ -40,6 +40,12 @@ pub const MAX_GPU_REQUEST_BYTES: usize = rsm_gdr::import::MAX_BYTES + MAX_REQUES
 /// third of [`MAX_PARTITION_REQUEST_BYTES`]. Larger partitions are filled by several requests.
 pub const MAX_MEMBERS_PER_REQUEST: usize = 4096;
 
+/// The maximum number of hosts in one question about a job.
+pub const MAX_JOB_HOSTS: usize = 16_384;
+
+/// The maximum size of a question about a job, in bytes: [`MAX_JOB_HOSTS`] names of 60 bytes.
+pub const MAX_JOB_REQUEST_BYTES: usize = 1024 * 1024;
+
 /// The maximum size of a request to the partition service, in bytes.
 pub const MAX_PARTITION_REQUEST_BYTES: usize = 256 * 1024;
 

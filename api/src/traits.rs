@@ -417,6 +417,22 @@ pub trait Reports: Send + Sync + 'static {
     fn report(&self) -> BoxFuture<'_, v1::Report>;
 }
 
+/// Judging whether the fabric is at fault for a slow job.
+pub trait Judge: Send + Sync + 'static {
+    /// The judgement for a job on `hosts`, from what happened at or after a time in milliseconds
+    /// since the Unix epoch; 0 for an hour ago, or for the start of the manager if that was later.
+    ///
+    /// A host that is not found is in the judgement, and not an error.
+    ///
+    /// # Errors
+    /// Too many questions wait, or the manager is stopping.
+    fn judge(
+        &self,
+        hosts: Vec<String>,
+        since_unix_ms: u64,
+    ) -> BoxFuture<'_, Result<v1::Judgement, RoutingError>>;
+}
+
 /// Reading the history on the disk, events of earlier runs included.
 pub trait History: Send + Sync + 'static {
     /// The matching events, oldest first, each with the number of its record; numbers rise over all

@@ -33,6 +33,10 @@ const NEEDS: &[ServiceNeeds] = &[
         ],
     },
     ServiceNeeds {
+        service: "rsm.v1.BlameService",
+        calls: &[("JudgeJob", Read)],
+    },
+    ServiceNeeds {
         service: "rsm.v1.ConvergenceService",
         calls: &[
             ("ListConvergences", Read),

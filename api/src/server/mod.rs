@@ -1,6 +1,7 @@
 //! The gRPC server: a Unix socket and a TCP address, with a guard in front of the services of both.
 
 mod acts;
+mod blame;
 mod convergence;
 mod counters;
 mod difference;
@@ -30,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_proto::v1::blame_service_server::BlameServiceServer;
 use rsm_proto::v1::convergence_service_server::ConvergenceServiceServer;
 use rsm_proto::v1::counters_service_server::CountersServiceServer;
 use rsm_proto::v1::difference_service_server::DifferenceServiceServer;
@@ -57,13 +59,13 @@ use crate::access::tls::ServerTls;
 use crate::access::{AccessPolicy, Anonymous, Gate, GuardLayer, NoAudit};
 use crate::gpu::Gpus;
 use crate::limits::{
-    ConnectionLimits, MAX_FILE_READERS, MAX_GPU_REQUEST_BYTES, MAX_PARTITION_REQUEST_BYTES,
-    MAX_PAST_READERS, MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_BYTES,
-    MAX_WATCHERS, SHUTDOWN_GRACE,
+    ConnectionLimits, MAX_FILE_READERS, MAX_GPU_REQUEST_BYTES, MAX_JOB_REQUEST_BYTES,
+    MAX_PARTITION_REQUEST_BYTES, MAX_PAST_READERS, MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION,
+    MAX_RESPONSE_BYTES, MAX_WATCHERS, SHUTDOWN_GRACE,
 };
 use crate::traits::{
-    ActionLog, Control, CountersQueries, History, Reports, RoutingQueries, SaQueries, Simulation,
-    Subnet,
+    ActionLog, Control, CountersQueries, History, Judge, Reports, RoutingQueries, SaQueries,
+    Simulation, Subnet,
 };
 use acts::Acts;
 use incoming::{Connections, Listener, incoming};
@@ -97,6 +99,8 @@ pub struct Backend {
     pub history: Option<Arc<dyn History>>,
     /// The report, where a subnet is managed.
     pub reports: Option<Arc<dyn Reports>>,
+    /// The judge of the fabric, where a subnet is managed.
+    pub judge: Option<Arc<dyn Judge>>,
     /// Takes notes of operators' requests.
     pub actions: Option<Arc<dyn ActionLog>>,
 }
@@ -359,6 +363,14 @@ impl Services {
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
+    fn blame(&self) -> BlameServiceServer<blame::Blame> {
+        BlameServiceServer::new(blame::Blame {
+            judge: self.backend.judge.clone(),
+        })
+        .max_decoding_message_size(MAX_JOB_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
     fn acts(&self) -> Acts {
         Acts::new(self.backend.actions.clone())
     }
@@ -473,6 +485,7 @@ impl Services {
             .add_service(self.fabric())
             .add_service(self.convergence())
             .add_service(self.difference())
+            .add_service(self.blame())
             .add_service(self.partition())
             .add_service(self.routing())
             .add_service(self.maintenance())
@@ -498,6 +511,9 @@ async fn set_serving(health: &HealthReporter) {
         .await;
     health
         .set_serving::<DifferenceServiceServer<difference::Differences>>()
+        .await;
+    health
+        .set_serving::<BlameServiceServer<blame::Blame>>()
         .await;
     health
         .set_serving::<PartitionServiceServer<partition::Partitions>>()

@@ -9,7 +9,8 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::fake::Fake;
 use crate::served::Served;
 
-const SERVICES: [&str; 11] = [
+const SERVICES: [&str; 12] = [
+    "rsm.v1.BlameService",
     "rsm.v1.SaService",
     "rsm.v1.ConvergenceService",
     "rsm.v1.CountersService",

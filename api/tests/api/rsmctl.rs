@@ -241,6 +241,31 @@ fn the_exit_code_of_the_report_is_that_of_its_worst_check() {
 }
 
 #[test]
+fn the_exit_code_of_blame_is_that_of_its_verdict() {
+    let code = |fake: Fake, hosts: &[&str]| {
+        let served = Served::start(fake);
+        let since = ["blame", "--utc", "--since", "2023-11-14T22:00:00Z"];
+        let output = run(&served, &[&since[..], hosts].concat());
+        assert!(output.stderr.is_empty(), "{output:?}");
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
+    };
+    let (likely, text) = code(Fake::tree(2, 1), &["host-[1-2]"]);
+    assert_eq!(likely, Some(5));
+    golden("blame.txt", &text);
+    let (unknown, text) = code(Fake::tree(2, 1), &["host-1", "nowhere"]);
+    assert_eq!(unknown, Some(4), "{text}");
+    assert!(text.contains("not known: `nowhere` is unknown"), "{text}");
+    let mut healthy = Fake::tree(2, 1);
+    healthy.findings.clear();
+    let (innocent, text) = code(healthy, &["host-1"]);
+    assert_eq!(innocent, Some(0), "{text}");
+    assert!(text.contains("to look at on the hosts:"), "{text}");
+}
+
+#[test]
 fn colours_come_only_where_they_are_asked_for() {
     let served = Served::start(Fake::tree(2, 1));
     let plain = printed(&served, &["findings"]);

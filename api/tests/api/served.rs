@@ -78,6 +78,7 @@ impl Served {
             gpus: Some(Arc::new(crate::gpu::Memory::default())),
             history: None,
             reports: (!wanted.unmanaged).then(|| fake.clone() as _),
+            judge: (!wanted.unmanaged).then(|| fake.clone() as _),
             actions: None,
         };
         let (stop, stopped) = oneshot::channel();

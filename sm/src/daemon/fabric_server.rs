@@ -115,6 +115,7 @@ async fn serve_api(
         gpus: None,
         history: None,
         reports: None,
+        judge: None,
         actions: None,
     };
     let bound = Server::bind(Listen {

@@ -164,8 +164,9 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         let gpu_hosts = setup.gpu_hosts(&view, &keeper, kept.gpus)?;
         let state_dir = setup.state_dir().map(Path::to_owned);
         let host = ThisHost::new(state_dir, shares_store, access.clone());
+        let limits = core_config.health.limits;
         let kept = (history.as_ref(), past.as_ref());
-        let backend = attached.backend(&view, &controller, &gpu_hosts, kept, host);
+        let backend = attached.backend(&view, &controller, &gpu_hosts, kept, host, limits);
         let servers = setup.serve(&access, backend).await?;
         (Some(gpu_hosts), Some(servers))
     };

@@ -4,11 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use rsm_config::SymptomLimits;
 use rsm_core::Event;
 use rsm_mad::transport::Sinks;
 use rsm_sa::{SaConfig, SavedSaState};
 use rsm_view::publish::{
-    Controller, PublishedCounters, PublishedSa, Reporter, RouteAnalyst, SharedStoreSource, View,
+    Controller, FabricJudge, PublishedCounters, PublishedSa, Reporter, RouteAnalyst,
+    SharedStoreSource, View,
 };
 use tokio::sync::mpsc;
 
@@ -268,6 +270,7 @@ impl Attached {
         gpu_hosts: &Arc<GpuHosts>,
         (history, past): (Option<&History>, Option<&Past>),
         host: ThisHost,
+        limits: SymptomLimits,
     ) -> rsm_api::Backend {
         let simulation = self.simulated.take().map(|simulated| {
             Arc::new(Simulator::new(simulated.handle, simulated.netlist))
@@ -295,6 +298,12 @@ impl Attached {
                 counters,
                 gpu_hosts.clone(),
                 Arc::new(host),
+            ))),
+            judge: Some(Arc::new(FabricJudge::new(
+                view.clone(),
+                self.counters.source(),
+                history.map(|history| history.reader() as Arc<dyn rsm_api::History>),
+                limits,
             ))),
             actions: Some(view.clone()),
         }

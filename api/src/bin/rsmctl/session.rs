@@ -1,5 +1,6 @@
 use rsm_api::client::{Connection, connect_as, default_endpoints};
 use rsm_proto::List;
+use rsm_proto::v1::blame_service_client::BlameServiceClient;
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
 use rsm_proto::v1::counters_service_client::CountersServiceClient;
 use rsm_proto::v1::difference_service_client::DifferenceServiceClient;
@@ -69,6 +70,10 @@ impl Session {
 
     pub(crate) fn difference(&self) -> DifferenceServiceClient<Connection> {
         DifferenceServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn blame(&self) -> BlameServiceClient<Connection> {
+        BlameServiceClient::new(self.channel.clone())
     }
 
     pub(crate) fn partitions(&self) -> PartitionServiceClient<Connection> {

@@ -1,6 +1,7 @@
 //! A subnet manager in memory: a constant tree of switches and hosts.
 
 mod control;
+mod judge;
 mod registrations;
 mod report;
 mod routing;

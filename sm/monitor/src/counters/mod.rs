@@ -35,6 +35,6 @@ mod tests;
 pub use self::causes::Causes;
 pub use self::collector::{Collector, CountedSubnet, PlannedLevels, Routes, Transmit};
 pub use self::config::CountersConfig;
-pub use self::port::{ErrorRates, PortReading, Rates, TRAFFIC};
+pub use self::port::{ErrorRates, PortReading, Rates, RecentErrors, TRAFFIC};
 pub use self::snapshot::{AgentCounters, AgentState, CountersSnapshot, PortCounters};
 pub use self::stats::CollectorStats;

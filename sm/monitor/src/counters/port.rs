@@ -141,6 +141,21 @@ impl ErrorRates {
     }
 }
 
+/// Errors of each kind since a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecentErrors {
+    /// Time from which errors count.
+    pub from: Time,
+    counts: [u32; ERRORS],
+}
+
+impl RecentErrors {
+    /// Number of errors of one counter; zero for [`TRAFFIC`].
+    pub fn count(&self, counter: Counter) -> u64 {
+        error_place(counter).map_or(0, |place| u64::from(self.counts[place]))
+    }
+}
+
 /// The counters of a port as last read. It has 128 bytes, and some 400 more once the port has
 /// counted an error.
 ///
@@ -317,6 +332,18 @@ impl PortReading {
     pub fn errors(&self) -> Option<ErrorRates> {
         let rest = self.rest.as_ref()?;
         Some(rest.window.rates(self.at))
+    }
+
+    /// Errors counted since `since`, or since the nearest time before it from which they are known:
+    /// ten to twenty minutes ago at most. `None` if there have been none since the first reading.
+    pub fn errors_since(&self, since: Time) -> Option<RecentErrors> {
+        let window = &self.rest.as_ref()?.window;
+        let is_late = window.late >= since && window.since_late != [0; ERRORS];
+        let (from, counts) = match is_late {
+            true => (window.late, window.since_late),
+            false => (window.early, window.since_early),
+        };
+        Some(RecentErrors { from, counts })
     }
 
     /// The causes of received errors and of discards; `None` if they were not read.
@@ -722,6 +749,33 @@ mod tests {
         }
         assert_eq!(port.errors().unwrap().sum(), 0.0);
         assert_eq!(port.total(Counter::SymbolError), Some(601));
+    }
+
+    #[test]
+    fn errors_before_a_time_do_not_count_since_it_if_a_later_window_has_begun() {
+        let mut port = PortReading::default();
+        let values = |errors| sample(&[(Counter::SymbolError, errors)], false);
+        port.take(&values(5), NarrowEnd::Unknown, at(0));
+        assert_eq!(
+            port.errors_since(at(0))
+                .unwrap()
+                .count(Counter::SymbolError),
+            0
+        );
+        port.take(&values(55), NarrowEnd::Unknown, at(600));
+        port.take(&values(62), NarrowEnd::Unknown, at(700));
+        let recent = port.errors_since(at(300)).unwrap();
+        assert_eq!(
+            (recent.from, recent.count(Counter::SymbolError)),
+            (at(600), 7)
+        );
+        // Nothing came in the later window: what the earlier one has is told with its beginning.
+        port.take(&values(62), NarrowEnd::Unknown, at(1300));
+        let recent = port.errors_since(at(1200)).unwrap();
+        assert_eq!(
+            (recent.from, recent.count(Counter::SymbolError)),
+            (at(600), 7)
+        );
     }
 
     #[test]

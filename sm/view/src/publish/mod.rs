@@ -11,6 +11,7 @@ mod aliases;
 mod analysis;
 mod api_view;
 mod avoided;
+mod blame;
 mod cables;
 mod congestion;
 mod control;
@@ -46,6 +47,7 @@ mod view;
 mod vports;
 
 pub use self::analysis::RouteAnalyst;
+pub use self::blame::FabricJudge;
 pub use self::control::{Controller, MAX_WAITING};
 pub use self::counters::{CountersSource, PublishedCounters};
 pub use self::events::MAX_CHANGES;

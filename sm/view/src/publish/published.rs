@@ -16,6 +16,7 @@ use rsm_state::Snapshot;
 
 use super::api_view::{ApiView, api_key, core_key};
 use super::avoided::Marks;
+use super::blame::{FormerRoutes, former_routes};
 use super::index::Index;
 use super::log::Logged;
 use super::missing;
@@ -45,6 +46,8 @@ pub(super) struct Published {
     /// Convergences, oldest first.
     pub(super) convergences: Vec<Arc<Logged>>,
     pub(super) names: Names,
+    /// Routes that were in force earlier in this run, oldest first.
+    pub(super) former: Arc<[FormerRoutes]>,
 }
 
 impl Published {
@@ -76,6 +79,12 @@ impl Published {
                 _ => snapshot.expected.counts(&snapshot.fabric),
             },
             began_unix_ms: unix_ms(Time::ZERO),
+            former: former_routes(
+                &before.former,
+                before.plan(),
+                snapshot.plan.as_deref(),
+                unix_ms(snapshot.at),
+            ),
             snapshot,
             findings,
             convergences,
@@ -98,6 +107,7 @@ impl Published {
             missing: Vec::new(),
             missing_counts: MissingCounts::default(),
             began_unix_ms: 0,
+            former: Arc::from([]),
             snapshot: nothing,
             findings: Vec::new(),
             convergences: Vec::new(),

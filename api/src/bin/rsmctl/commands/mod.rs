@@ -2,6 +2,7 @@
 
 mod aliases;
 mod arguments;
+mod blame;
 mod completions;
 mod confirm;
 mod congestion;
@@ -93,6 +94,8 @@ questions! {
     Status(status::StatusArguments);
     /// One page about the subnet and its manager: named checks that pass, warn or fail
     Report(report::ReportArguments);
+    /// Is the fabric at fault for a slow job? A verdict with evidence
+    Blame(blame::BlameArguments);
     /// Switches, channel adapters and routers
     Nodes(nodes::NodesArguments);
     /// Ports with their state, LID and neighbour

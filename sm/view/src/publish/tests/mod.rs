@@ -2,6 +2,8 @@
 
 mod acting;
 mod avoided;
+mod blame;
+mod blame_stories;
 mod changes;
 mod ledgers;
 mod missing;

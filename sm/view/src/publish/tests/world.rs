@@ -105,8 +105,13 @@ pub(super) struct World {
 impl World {
     /// A fabric after power-on, with the core at the first host.
     pub(super) fn new() -> World {
-        let mut sim = Sim::new(&netlist(), SimConfig::default(), 1).unwrap();
-        let client = sim.attach(HOSTS[0], PortNum(1)).unwrap();
+        World::of(&netlist(), HOSTS[0])
+    }
+
+    /// Another fabric after power-on, with the core at port 1 of a host.
+    pub(super) fn of(netlist: &Netlist, host: Guid) -> World {
+        let mut sim = Sim::new(netlist, SimConfig::default(), 1).unwrap();
+        let client = sim.attach(host, PortNum(1)).unwrap();
         let clock = VirtualClock::default();
         let config = CoreConfig {
             light_sweep: Duration::ZERO,

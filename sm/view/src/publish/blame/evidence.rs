@@ -1,0 +1,427 @@
+//! Evidence: its kinds with their weights, and what the fabric shows now.
+
+use std::collections::BTreeMap;
+
+use rsm_api::v1;
+use rsm_ids::{Guid, PortKey};
+use rsm_mad::wire::attr::PortState;
+use rsm_mad::wire::perf::Counter;
+use rsm_model::text::count;
+
+use super::Case;
+use super::used::Use;
+
+/// Weight from which on the fabric is likely at fault.
+pub(super) const LIKELY: u32 = 60;
+
+/// Weight from which on something moved that may not be called nothing.
+pub(super) const UNLIKELY: u32 = 20;
+
+/// Packets that a port discards in an hour from which on they slow a job: each is sent again after
+/// a timeout.
+const DISCARDS_PER_HOUR: f64 = 60.0;
+
+/// Time before the asked one from which errors still count as new, in milliseconds: that between
+/// two readings of a port.
+const SLACK_MS: u64 = 60_000;
+
+/// A kind of evidence; [the module](super) has the table of weights.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Kind {
+    NoRoute,
+    LinkDown,
+    HostMissing,
+    LinkErrors,
+    LinkFlapped,
+    LinkSlow,
+    Discards,
+    Congestion,
+    HostRate,
+    FindingError,
+    FindingWarning,
+    FewerPorts,
+    Waits,
+    FewErrors,
+    LinkCame,
+    RoutesChanged,
+    NoPartition,
+    SlowReceiver,
+    Incast,
+    Idle,
+    ManagerChanged,
+    OperatorActed,
+}
+
+impl Kind {
+    /// The stable name, the weight, and where the evidence points to.
+    pub(super) const fn row(self) -> (&'static str, u32, v1::BlameBearing) {
+        use v1::BlameBearing::{Configuration, Context, Fabric, Host};
+        match self {
+            Kind::NoRoute => ("no-route", 100, Fabric),
+            Kind::LinkDown => ("link-down", 100, Fabric),
+            Kind::HostMissing => ("host-missing", 90, Fabric),
+            Kind::LinkErrors => ("link-errors", 85, Fabric),
+            Kind::LinkFlapped => ("link-flapped", 80, Fabric),
+            Kind::LinkSlow => ("link-slow", 75, Fabric),
+            Kind::Discards => ("discards", 70, Fabric),
+            Kind::Congestion => ("congestion", 65, Fabric),
+            Kind::HostRate => ("host-rate", 65, Fabric),
+            Kind::FindingError => ("finding-error", 60, Fabric),
+            Kind::FindingWarning => ("finding-warning", 40, Fabric),
+            Kind::FewerPorts => ("fewer-ports", 40, Fabric),
+            Kind::Waits => ("waits", 40, Fabric),
+            Kind::FewErrors => ("few-errors", 30, Fabric),
+            Kind::LinkCame => ("link-came", 30, Fabric),
+            Kind::RoutesChanged => ("routes-changed", 10, Context),
+            Kind::NoPartition => ("no-partition", 0, Configuration),
+            Kind::SlowReceiver => ("slow-receiver", 0, Host),
+            Kind::Incast => ("incast", 0, Host),
+            Kind::Idle => ("idle", 0, Host),
+            Kind::ManagerChanged => ("manager-changed", 0, Context),
+            Kind::OperatorActed => ("operator-acted", 0, Context),
+        }
+    }
+
+    pub(super) const fn weight(self) -> u32 {
+        self.row().1
+    }
+}
+
+/// The part that evidence is about.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Place {
+    /// A cable, its lower end first.
+    Cable(PortKey, PortKey),
+    /// A port.
+    Port(PortKey),
+    /// A node.
+    Node(Guid),
+    /// Hosts by name.
+    Hosts(String),
+    /// The subnet.
+    Subnet,
+}
+
+impl Place {
+    pub(super) fn cable(a: PortKey, b: PortKey) -> Place {
+        Place::Cable(a.min(b), a.max(b))
+    }
+}
+
+/// A piece of evidence.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Evidence {
+    pub(super) kind: Kind,
+    pub(super) place: Place,
+    pub(super) text: String,
+    /// Beginning, in milliseconds since the Unix epoch; 0 without one.
+    pub(super) from_unix_ms: u64,
+    pub(super) remedy: String,
+}
+
+/// A number with its thousands apart: `1,300`.
+pub(super) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+impl Case<'_> {
+    /// How to name a port on a command line.
+    pub(super) fn port_name(&self, port: PortKey) -> String {
+        let expected = &self.published.snapshot.expected;
+        let node = expected.name(self.published.fabric(), port.node);
+        format!("{node}:{}", port.port)
+    }
+
+    /// The end of a cable by which commands name it: the switch's, where one end is a host.
+    pub(super) fn near_end(&self, a: PortKey, b: PortKey) -> PortKey {
+        let fabric = self.published.fabric();
+        let is_switch = |end: PortKey| self.published.snapshot.expected.is_switch(fabric, end.node);
+        match (is_switch(a), is_switch(b)) {
+            (false, true) => b,
+            _ => a,
+        }
+    }
+
+    /// Whether a host is at an end of a cable.
+    fn is_of_host(&self, a: PortKey, b: PortKey) -> bool {
+        let (fabric, expected) = (self.published.fabric(), &self.published.snapshot.expected);
+        ![a, b]
+            .into_iter()
+            .all(|end| expected.is_switch(fabric, end.node))
+    }
+
+    /// How to clear a cable that loses packets.
+    pub(super) fn mend(&self, a: PortKey, b: PortKey) -> String {
+        let port = self.port_name(self.near_end(a, b));
+        match self.is_of_host(a, b) {
+            true => format!(
+                "clean or replace that cable or its transceivers; `rsmctl port reset {port}` trains the \
+                 link again"
+            ),
+            false => format!(
+                "`rsmctl drain {port}`, clean or replace that cable, `rsmctl undrain {port}`"
+            ),
+        }
+    }
+
+    /// Evidence in the state of ports and links, and in the routes.
+    pub(super) fn look_at_ports(&self, found: &mut Vec<Evidence>) {
+        let fabric = self.published.fabric();
+        for (&here, to) in &self.used.directions {
+            if to.is_now {
+                found.extend(self.state_of(here, to));
+            }
+            let low = here.min(to.peer);
+            let slow = self
+                .published
+                .snapshot
+                .slow_links
+                .get(low, here.max(to.peer));
+            let is_there = fabric.find_port(low).map(|at| fabric.port(at).peer);
+            if slow.is_some() && is_there == Some(Some(here.max(to.peer))) {
+                let port = self.port_name(self.near_end(here, to.peer));
+                let rate = fabric
+                    .find_port(low)
+                    .and_then(|at| fabric.port(at).link_rate());
+                let rate = rate.map_or_else(String::new, |rate| format!(" ({rate})"));
+                found.push(Evidence {
+                    kind: Kind::LinkSlow,
+                    place: Place::cable(here, to.peer),
+                    text: format!(
+                        "the link carries less than its ends or its siblings do{rate}: all that pass it \
+                         wait for it"
+                    ),
+                    from_unix_ms: 0,
+                    remedy: format!(
+                        "`rsmctl port reset {port}` trains it again; if it stays slow, replace the cable \
+                         or its transceivers"
+                    ),
+                });
+            }
+        }
+        for &(destination, switch) in &self.used.dead_ends {
+            let port = self.published.index().port_of_guid(destination);
+            let name = port.map_or_else(
+                || destination.to_string(),
+                |at| self.port_name(fabric.key(at)),
+            );
+            found.push(Evidence {
+                kind: Kind::NoRoute,
+                place: Place::Node(switch),
+                text: format!("packets to {name} end there: its table leads nowhere"),
+                from_unix_ms: 0,
+                remedy: "`rsmctl findings --severity error` says why".to_owned(),
+            });
+        }
+        for &port in &self.used.unrouted {
+            found.push(Evidence {
+                kind: Kind::NoRoute,
+                place: Place::Port(port),
+                text: "the port is in no route yet: no packet reaches it".to_owned(),
+                from_unix_ms: 0,
+                remedy: "`rsmctl status` says what rsm does; `rsmctl findings --node NODE`"
+                    .to_owned(),
+            });
+        }
+        for gone in &self.job.gone {
+            let lost = self.published.missing.iter();
+            let mut lost = lost.filter(|missing| missing.key.node == gone.guid);
+            let lost = lost.next().map(|missing| &missing.message);
+            found.push(Evidence {
+                kind: Kind::HostMissing,
+                place: Place::Node(gone.guid),
+                text: match lost {
+                    Some(lost) => format!("it is gone from {}: {}", lost.place, lost.seen),
+                    None => "it is gone from the fabric".to_owned(),
+                },
+                from_unix_ms: lost.and_then(|lost| lost.lost_unix_ms).unwrap_or(0),
+                remedy: "look at the host's power and cable; `rsmctl expect` has its place"
+                    .to_owned(),
+            });
+        }
+        self.compare_hosts(found);
+    }
+
+    /// A used port that passes no data now.
+    fn state_of(&self, here: PortKey, to: &Use) -> Option<Evidence> {
+        let fabric = self.published.fabric();
+        let word = |end: PortKey, peer: PortKey| {
+            let Some(at) = fabric.find_port(end) else {
+                return Some("is gone");
+            };
+            let port = fabric.port(at);
+            match port.state() {
+                _ if port.peer != Some(peer) || !port.up => Some("has lost its link"),
+                PortState::Active => None,
+                _ => Some("is not Active: it passes no data"),
+            }
+        };
+        let ends = [(here, to.peer), (to.peer, here)];
+        let (end, word) = ends
+            .into_iter()
+            .find_map(|(end, peer)| Some((end, word(end, peer)?)))?;
+        Some(Evidence {
+            kind: Kind::LinkDown,
+            place: Place::cable(here, to.peer),
+            text: format!("{} {word}, and routes lead over it", self.port_name(end)),
+            from_unix_ms: 0,
+            remedy: self.mend(here, to.peer),
+        })
+    }
+
+    /// Hosts whose ports are slower or fewer than those of most.
+    fn compare_hosts(&self, found: &mut Vec<Evidence>) {
+        let fabric = self.published.fabric();
+        let rate = |at| fabric.port(at).link_rate().map(|rate| rate.data_mbps());
+        let rates = self.job.ports.iter().filter_map(|port| rate(port.at));
+        if let Some(most) = most_common(rates) {
+            for port in &self.job.ports {
+                if let (Some(own), Some(peer)) = (rate(port.at), fabric.port(port.at).peer)
+                    && own < most
+                {
+                    found.push(Evidence {
+                        kind: Kind::HostRate,
+                        place: Place::cable(port.key, peer),
+                        text: format!(
+                            "the host's port runs at {} Gb/s, most of the job's ports at {} Gb/s",
+                            f64::from(own) / 1000.0,
+                            f64::from(most) / 1000.0
+                        ),
+                        from_unix_ms: 0,
+                        remedy: "a slower adapter or cable: leave that host out, or replace it"
+                            .to_owned(),
+                    });
+                }
+            }
+        }
+        let mut ports = vec![0u64; self.job.hosts.len()];
+        for port in &self.job.ports {
+            ports[port.host] += 1;
+        }
+        let Some(most) = most_common(ports.iter().copied()) else {
+            return;
+        };
+        for (host, &own) in self
+            .job
+            .hosts
+            .iter()
+            .zip(&ports)
+            .filter(|(_, own)| **own < most)
+        {
+            found.push(Evidence {
+                kind: Kind::FewerPorts,
+                place: Place::Hosts(host.clone()),
+                text: format!(
+                    "the host has {} in the fabric, most of the job's hosts {most}",
+                    count(own, "port", "ports")
+                ),
+                from_unix_ms: 0,
+                remedy: format!("`rsmctl ports --node {host}` shows what its ports do"),
+            });
+        }
+    }
+
+    /// Evidence in the counters of ports. Returns the number of cables without a reading at either
+    /// end of those that are read.
+    pub(super) fn look_at_counters(&self, found: &mut Vec<Evidence>) -> usize {
+        let mut unread = 0;
+        for (&here, to) in &self.used.directions {
+            let sends = self.past.moves(here, self.since_unix_ms);
+            let receives = self.past.moves(to.peer, self.since_unix_ms);
+            unread += usize::from(sends.is_none() && receives.is_none());
+            let place = Place::cable(here, to.peer);
+            for (end, moves, is_receiver) in [(here, &sends, false), (to.peer, &receives, true)] {
+                let errors = moves.iter().flat_map(|moves| &moves.errors);
+                for moved in errors {
+                    let is_meant = match moved.counter {
+                        Counter::LinkErrorRecovery | Counter::LinkDowned => true,
+                        Counter::XmitDiscards => !is_receiver,
+                        _ => is_receiver,
+                    };
+                    let Some((kind, text)) = self.weigh(moved).filter(|_| is_meant) else {
+                        continue;
+                    };
+                    // Data that waits at a port for too long is discarded there: one cause.
+                    let waits = moves.as_ref().and_then(|moves| moves.wait_share);
+                    let waits = waits.is_some_and(|share| share >= super::waits::WAITING);
+                    if moved.counter == Counter::XmitDiscards && waits {
+                        continue;
+                    }
+                    found.push(Evidence {
+                        kind,
+                        place: place.clone(),
+                        text: format!("{text} at {}", self.port_name(end)),
+                        from_unix_ms: moved.from_unix_ms,
+                        remedy: match kind {
+                            Kind::LinkErrors => self.mend(here, to.peer),
+                            Kind::Discards => format!(
+                                "`rsmctl counters --node {}` has the cause of the discards",
+                                self.port_name(end)
+                            ),
+                            _ => String::new(),
+                        },
+                    });
+                }
+            }
+        }
+        unread
+    }
+
+    /// Weighs an error counter that moved; `None` where healthy links show the same.
+    fn weigh(&self, moved: &super::past::Moved) -> Option<(Kind, String)> {
+        use rsm_config::Symptom;
+        let is_new = moved.from_unix_ms + SLACK_MS >= self.since_unix_ms;
+        let number = thousands(moved.count);
+        if moved.counter == Counter::XmitDiscards {
+            let kind = match is_new && moved.per_hour >= DISCARDS_PER_HOUR {
+                true => Kind::Discards,
+                false => Kind::FewErrors,
+            };
+            return Some((kind, format!("{number} packets discarded instead of sent")));
+        }
+        let mut symptoms = Symptom::ALL.into_iter();
+        let symptom = symptoms.find(|symptom| symptom.counter() == Some(moved.counter))?;
+        let limit = f64::from(self.limits.of(symptom)?);
+        let rate = thousands(moved.per_hour as u64);
+        match (is_new, moved.per_hour >= limit) {
+            (true, true) => Some((
+                Kind::LinkErrors,
+                format!(
+                    "{number} {} ({rate} an hour, limit {limit})",
+                    symptom.name()
+                ),
+            )),
+            (false, true) => Some((
+                Kind::FewErrors,
+                format!("{number} {}, some of them from before", symptom.name()),
+            )),
+            // A good link has symbol errors now and then.
+            (_, false) if symptom == Symptom::SymbolErrors => None,
+            (_, false) => Some((
+                Kind::FewErrors,
+                format!("{number} {} (fewer than {limit} an hour)", symptom.name()),
+            )),
+        }
+    }
+}
+
+/// The value that more than half have; `None` if there is none.
+fn most_common<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut counts: BTreeMap<T, usize> = BTreeMap::new();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    let all: usize = counts.values().sum();
+    let mut counts = counts.into_iter();
+    counts
+        .find(|&(_, count)| 2 * count > all)
+        .map(|(value, _)| value)
+}

@@ -1,0 +1,239 @@
+//! Evidence in the events since a time, and in findings.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_api::model::PortState;
+use rsm_api::v1;
+use rsm_api::v1::event::Change;
+use rsm_ids::{PortKey, PortNum};
+use rsm_model::text::count;
+
+use super::Case;
+use super::evidence::{Evidence, Kind, Place};
+
+/// Time after a link came, or the manager started, in which ports become Active, in milliseconds: a
+/// port that is not Active then has lost nothing.
+const COMING_UP_MS: u64 = 60_000;
+
+/// Acts of operators that are shown, the newest ones.
+const ACTS: usize = 5;
+
+/// Findings about parts whose state, counters or events are evidence by themselves.
+const SEEN: [&str; 6] = [
+    "link-slow",
+    "cable-missing",
+    "host-missing",
+    "switch-missing",
+    "drained",
+    "drained-in-use",
+];
+
+/// History of a cable since the time.
+#[derive(Clone, Copy, Default, Debug)]
+struct CableStory {
+    /// Times that it went down.
+    downs: u64,
+    first_down_unix_ms: u64,
+    is_down: bool,
+    came_unix_ms: Option<u64>,
+}
+
+/// Both ends of a link in an event, the lower one first.
+fn ends(link: &v1::Link) -> Option<(PortKey, PortKey)> {
+    let key = |end: &Option<v1::LinkEnd>| port_key(end.as_ref()?.port.as_ref()?);
+    let (a, b) = (key(&link.a)?, key(&link.b)?);
+    Some((a.min(b), a.max(b)))
+}
+
+fn port_key(key: &v1::PortKey) -> Option<PortKey> {
+    let port = u8::try_from(key.number).ok()?;
+    Some(PortKey::new(key.node_guid.parse().ok()?, PortNum(port)))
+}
+
+impl Case<'_> {
+    fn events(&self) -> impl Iterator<Item = (u64, &Change)> {
+        let events = self.events.iter();
+        let events = events.filter(|event| event.at_unix_ms >= self.since_unix_ms);
+        events.filter_map(|event| Some((event.at_unix_ms, event.change.as_ref()?)))
+    }
+
+    /// Evidence in what happened to the cables of the job's paths.
+    pub(super) fn look_at_links(&self, found: &mut Vec<Evidence>) {
+        let mut stories: BTreeMap<(PortKey, PortKey), CableStory> = BTreeMap::new();
+        let mut started = 0;
+        for (at, change) in self.events() {
+            let (link, is_down, is_new) = match change {
+                Change::ManagerStarted(_) => {
+                    started = at;
+                    continue;
+                }
+                Change::LinkVanished(link) => (link, true, false),
+                Change::LinkAppeared(link) => (link, false, true),
+                Change::LinkChanged(link) => (link, link.state() != PortState::Active, false),
+                _ => continue,
+            };
+            let Some((a, b)) = ends(link).filter(|&(a, b)| self.used.ports_behind(a, b) > 0) else {
+                continue;
+            };
+            let story = stories.entry((a, b)).or_default();
+            let came = story.came_unix_ms.unwrap_or(0).max(started);
+            let comes_up = matches!(change, Change::LinkChanged(_)) && at < came + COMING_UP_MS;
+            let is_used = self.used.passes_at(a, b, at);
+            if is_down && !story.is_down && !comes_up && is_used {
+                story.downs += 1;
+                if story.downs == 1 {
+                    story.first_down_unix_ms = at;
+                }
+            }
+            story.is_down = is_down;
+            if is_new {
+                story.came_unix_ms = Some(at);
+            }
+        }
+        found.extend(
+            stories
+                .into_iter()
+                .filter_map(|(ends, story)| self.cable(ends, &story)),
+        );
+    }
+
+    fn cable(&self, (a, b): (PortKey, PortKey), story: &CableStory) -> Option<Evidence> {
+        let place = Place::cable(a, b);
+        if story.downs == 0 {
+            if !self.used.passes_at(a, b, u64::MAX) {
+                return None;
+            }
+            return Some(Evidence {
+                kind: Kind::LinkCame,
+                place,
+                text: "the link came up; before, it was not there".to_owned(),
+                from_unix_ms: story.came_unix_ms?,
+                remedy: String::new(),
+            });
+        }
+        let times = count(story.downs, "time", "times");
+        let now = match story.is_down {
+            true => "is down",
+            false => "is up again",
+        };
+        Some(Evidence {
+            kind: Kind::LinkFlapped,
+            place,
+            text: format!("the link went down {times} and {now}: packets under way were lost"),
+            from_unix_ms: story.first_down_unix_ms,
+            remedy: self.mend(a, b),
+        })
+    }
+
+    /// Evidence in findings that hold, and in those that were raised since the time.
+    pub(super) fn look_at_findings(&self, found: &mut Vec<Evidence>) {
+        let held = self.published.findings.iter().map(|finding| &**finding);
+        let past = self.events().filter_map(|(_, change)| match change {
+            Change::FindingRaised(finding) => Some(finding),
+            _ => None,
+        });
+        let mut told = BTreeSet::new();
+        for finding in held.chain(past) {
+            let about = (&finding.kind, &finding.node_guid, finding.port);
+            if told.insert(about) {
+                found.extend(self.finding(finding));
+            }
+        }
+    }
+
+    fn finding(&self, finding: &v1::Finding) -> Option<Evidence> {
+        let node = finding.node_guid.parse().ok()?;
+        let port = finding.port.and_then(|port| u8::try_from(port).ok());
+        let port = port.map(|port| PortKey::new(node, PortNum(port)));
+        let is_used = match port {
+            // Port 0 of a switch, and the port of an adapter, stand for their nodes.
+            Some(port) if port.port == PortNum::ZERO => self.used.has_node(node),
+            Some(port) => self.used.has_end(port),
+            None => self.used.has_node(node),
+        };
+        if !is_used || SEEN.contains(&finding.kind.as_str()) {
+            return None;
+        }
+        let is_new = finding.raised_unix_ms >= self.since_unix_ms;
+        let kind = match (finding.kind.as_str(), finding.severity()) {
+            // These hold for an hour after the last error: older ones say nothing about the time.
+            ("link-errors" | "link-flapping", _) if !is_new => return None,
+            ("link-errors", _) => Kind::LinkErrors,
+            ("link-flapping", _) => Kind::LinkFlapped,
+            (_, v1::Severity::Error) => Kind::FindingError,
+            (_, v1::Severity::Warning) => Kind::FindingWarning,
+            _ => return None,
+        };
+        let fabric = self.published.fabric();
+        let peer = port.and_then(|port| fabric.port(fabric.find_port(port)?).peer);
+        Some(Evidence {
+            kind,
+            place: match (port, peer) {
+                (Some(port), Some(peer)) => Place::cable(port, peer),
+                (Some(port), None) if port.port != PortNum::ZERO => Place::Port(port),
+                _ => Place::Node(node),
+            },
+            text: format!("finding {}: {}", finding.kind, finding.message),
+            from_unix_ms: finding.raised_unix_ms,
+            remedy: match (kind, port.zip(peer)) {
+                (Kind::LinkErrors | Kind::LinkFlapped, Some((port, peer))) => self.mend(port, peer),
+                _ => String::new(),
+            },
+        })
+    }
+
+    /// Events about routes, managers and operators.
+    pub(super) fn look_around(&self, found: &mut Vec<Evidence>) {
+        let mut routes: Option<(u64, u64)> = None;
+        let mut acts = Vec::new();
+        for (at, change) in self.events() {
+            let context = |kind, text: String| Evidence {
+                kind,
+                place: Place::Subnet,
+                text,
+                from_unix_ms: at,
+                remedy: String::new(),
+            };
+            match change {
+                Change::RoutesChanged(_) => {
+                    let (first, times) = routes.unwrap_or((at, 0));
+                    routes = Some((first, times + 1));
+                }
+                Change::ManagerStarted(_) => found.push(context(
+                    Kind::ManagerChanged,
+                    "a subnet manager started: traffic goes on meanwhile".to_owned(),
+                )),
+                Change::OperatorActed(act) if act.refusal.is_empty() => {
+                    let text = format!("{}: {} {}", act.operator, act.action, act.detail);
+                    acts.push(context(Kind::OperatorActed, text.trim_end().to_owned()));
+                }
+                _ => {}
+            }
+        }
+        found.extend(routes.map(|(first, times)| Evidence {
+            kind: Kind::RoutesChanged,
+            place: Place::Subnet,
+            text: format!(
+                "routes changed {}: packets of moved paths may come out of order once",
+                count(times, "time", "times")
+            ),
+            from_unix_ms: first,
+            remedy: String::new(),
+        }));
+        let skipped = acts.len().saturating_sub(ACTS);
+        found.extend(acts.into_iter().skip(skipped));
+    }
+
+    /// Sentences about events since the time that are not known one by one.
+    pub(super) fn gaps(&self) -> Vec<String> {
+        let gap = |(_, change): (u64, &Change)| match change {
+            Change::EventsUnrecorded(gap) => Some(format!("the history has a gap: {}", gap.reason)),
+            Change::StateChanged(to) if to.reason.starts_with("too much changed at once") => {
+                Some(to.reason.clone())
+            }
+            _ => None,
+        };
+        let gaps: BTreeSet<String> = self.events().filter_map(gap).collect();
+        gaps.into_iter().collect()
+    }
+}

@@ -1,0 +1,199 @@
+//! The hosts of a job, and their ports.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use rsm_api::LookupError;
+use rsm_api::model::Selector;
+use rsm_api::resolve::resolve_node_or_port;
+use rsm_gdr::fabric::host_and_device;
+use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_mad::wire::attr::NodeType;
+use rsm_model::fabric::{Fabric, Node, PortRef};
+
+use super::super::api_view::{end_port_numbers, holds_lid};
+use super::super::published::Published;
+
+/// Names that are looked for as a part of a description, which takes a look at every node for each.
+const SEARCHED: usize = 64;
+
+/// A port of a job's host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct JobPort {
+    pub(super) at: PortRef,
+    pub(super) key: PortKey,
+    pub(super) guid: Guid,
+    /// Index into [`Job::hosts`].
+    pub(super) host: usize,
+}
+
+/// A host, or an adapter of a host, that is missing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct GoneAdapter {
+    pub(super) guid: Guid,
+    pub(super) description: String,
+}
+
+/// The hosts of a job.
+#[derive(Default, Debug)]
+pub(super) struct Job {
+    /// Names of the hosts that are in the fabric, as the question has them.
+    pub(super) hosts: Vec<String>,
+    /// Their ports with a LID, each once.
+    pub(super) ports: Vec<JobPort>,
+    /// All their nodes.
+    pub(super) nodes: HashSet<Guid>,
+    /// The keys of [`Job::ports`].
+    taken: HashSet<PortKey>,
+    /// Their missing adapters.
+    pub(super) gone: Vec<GoneAdapter>,
+    /// Sentences about names that lead to no host.
+    pub(super) unknown: Vec<String>,
+}
+
+impl Job {
+    /// Looks up the hosts with these names.
+    pub(super) fn find(published: &Published, names: &[String]) -> Job {
+        let present = by_host(published.fabric());
+        let gone = gone_by_host(published);
+        let mut job = Job::default();
+        let mut asked = BTreeSet::new();
+        let mut searches = 0;
+        for name in names.iter().map(|name| name.trim()) {
+            let key = name.to_lowercase();
+            if !asked.insert(key.clone()) {
+                continue;
+            }
+            let short = key.split('.').next().unwrap_or_default();
+            let known = [key.as_str(), short].into_iter();
+            let known = known.map(|key| (present.get(key), gone.get(key)));
+            let known = known
+                .into_iter()
+                .find(|(here, gone)| here.is_some() || gone.is_some());
+            if let Some((here, gone)) = known {
+                job.gone.extend(gone.into_iter().flatten().cloned());
+                if let Some(nodes) = here {
+                    let nodes = nodes.iter().map(|&node| (node, None)).collect::<Vec<_>>();
+                    job.add(published.fabric(), name, &nodes);
+                }
+                continue;
+            }
+            job.search(published, name, &mut searches);
+        }
+        job
+    }
+
+    /// Looks for a name that is no host's: an address, or a part of a description.
+    fn search(&mut self, published: &Published, name: &str, searches: &mut usize) {
+        let selector = match name.parse::<Selector>() {
+            Ok(selector) => selector,
+            Err(error) => return self.unknown.push(format!("`{name}`: {error}")),
+        };
+        if matches!(selector, Selector::Description(_)) {
+            *searches += 1;
+            if *searches > SEARCHED {
+                return self.unknown.push(format!("no host is named `{name}`"));
+            }
+        }
+        match resolve_node_or_port(&published.names, &selector) {
+            Ok((node, port)) if published.fabric().is_switch(node) => {
+                let port = port.map_or_else(String::new, |port| format!(" port {port}"));
+                let text = format!("`{name}` is a switch{port}: expected a host");
+                self.unknown.push(text);
+            }
+            Ok(found) => self.add(published.fabric(), name, &[found]),
+            Err(LookupError::Gone { node, .. }) => {
+                let description = published.snapshot.expected.name(published.fabric(), node);
+                self.gone.push(GoneAdapter {
+                    guid: node,
+                    description,
+                });
+            }
+            Err(error) => self.unknown.push(error.to_string()),
+        }
+    }
+
+    /// Adds a host with these nodes, or only one port of a node.
+    fn add(&mut self, fabric: &Fabric, name: &str, nodes: &[(Guid, Option<PortNum>)]) {
+        let host = self.hosts.len();
+        let (before, mut is_other) = (self.ports.len(), false);
+        for &(guid, only) in nodes {
+            let Some(ix) = fabric.find(guid) else {
+                continue;
+            };
+            self.nodes.insert(guid);
+            for number in end_port_numbers(fabric.node(ix)) {
+                let at = PortRef {
+                    node: ix,
+                    port: number,
+                };
+                let (port, key) = (fabric.port(at), fabric.key(at));
+                if only.is_some_and(|only| only != number) || !holds_lid(port) {
+                    continue;
+                }
+                if !self.taken.insert(key) {
+                    is_other = true;
+                    continue;
+                }
+                self.ports.push(JobPort {
+                    at,
+                    key,
+                    guid: port.guid,
+                    host,
+                });
+            }
+        }
+        // Another name has led to the same ports.
+        if self.ports.len() > before || !is_other {
+            self.hosts.push(name.to_owned());
+        }
+    }
+}
+
+/// The names by which a job calls the host of an adapter, in lower case.
+fn names(description: &str) -> impl Iterator<Item = String> {
+    let whole = description.trim();
+    let host = host_and_device(whole).map_or(whole, |(host, _)| host);
+    let first = host.split('.').next().unwrap_or_default();
+    let names = BTreeSet::from([whole, host, first].map(str::to_lowercase));
+    names.into_iter().filter(|name| !name.is_empty())
+}
+
+fn is_adapter(node: &Node) -> bool {
+    !node.is_switch() && node.kind() != NodeType::Switch
+}
+
+/// Nodes of hosts by the names of the host.
+fn by_host(fabric: &Fabric) -> HashMap<String, Vec<Guid>> {
+    let mut hosts: HashMap<String, Vec<Guid>> = HashMap::new();
+    for node in fabric.nodes().filter(|node| is_adapter(node)) {
+        let near = node.ports.iter().skip(1).find_map(|port| port.peer);
+        let near = near.and_then(|near| fabric.find_port(near));
+        if near.is_some_and(|near| node.is_aggregation_node(fabric.port(near))) {
+            continue;
+        }
+        let all: BTreeSet<String> = names(&node.description)
+            .chain(names(node.reported()))
+            .collect();
+        for name in all {
+            hosts.entry(name).or_default().push(node.guid);
+        }
+    }
+    hosts
+}
+
+fn gone_by_host(published: &Published) -> BTreeMap<String, Vec<GoneAdapter>> {
+    let fabric = published.fabric();
+    let mut hosts: BTreeMap<String, Vec<GoneAdapter>> = BTreeMap::new();
+    let nodes = published.snapshot.expected.nodes();
+    let gone =
+        nodes.filter(|(guid, node)| node.kind != NodeType::Switch && fabric.find(*guid).is_none());
+    for (guid, node) in gone {
+        for name in names(&node.description) {
+            hosts.entry(name).or_default().push(GoneAdapter {
+                guid,
+                description: node.description.clone(),
+            });
+        }
+    }
+    hosts
+}

@@ -1,0 +1,246 @@
+//! "Is it the fabric?": a verdict on the paths of a job, with evidence.
+//!
+//! The judge takes the ports of the job's hosts, the directions of cables that packets between them
+//! pass by the tables in force, or passed since the asked time, and what moved there. Each piece of
+//! evidence has a kind, and each kind a weight. The heaviest piece decides: from 60 on the fabric
+//! is *likely* at fault, from 20 on *unlikely*, below it is *not*. Pieces are not added up: many
+//! small ones are what every large fabric shows.
+//!
+//! | kind | weight | what it says |
+//! |---|---|---|
+//! | `no-route` | 100 | packets to a port of the job end at a switch |
+//! | `link-down` | 100 | routes lead over a port that has no link, or is not Active |
+//! | `host-missing` | 90 | an adapter of a host is gone |
+//! | `link-errors` | 85 | errors of a link above the limits of the health of links (`[health]`) |
+//! | `link-flapped` | 80 | a link went down since the time |
+//! | `link-slow` | 75 | a link runs below the rate of its ends, or of its siblings |
+//! | `discards` | 70 | a port discards 60 packets an hour or more, without being congested |
+//! | `congestion` | 65 | data waits a tenth of the time for a link, or for a host of others |
+//! | `host-rate` | 65 | a host's port is slower than most of the job's |
+//! | `finding-error` | 60 | an error of another kind holds, or held, at a used part |
+//! | `finding-warning` | 40 | the same for a warning |
+//! | `fewer-ports` | 40 | a host has fewer ports than most of the job's |
+//! | `waits` | 40 | data waits for a link that is not full, and nothing downstream says why |
+//! | `few-errors` | 30 | errors below the limits, or perhaps of before the time |
+//! | `link-came` | 30 | a link came up, and was not there before |
+//! | `routes-changed` | 10 | context |
+//! | `no-partition` | 0 | configuration: hosts share no partition |
+//! | `slow-receiver`, `incast` | 0 | a host of the job takes less, or gets more, than its link can |
+//! | `idle` | 0 | a host of the job has no traffic |
+//! | `manager-changed`, `operator-acted` | 0 | context: no failover of managers stops traffic |
+//!
+//! No evidence: errors in a direction of a cable that no packet of the job takes, counters that
+//! moved before the time, symbol errors below the limit, errors that came with a packet from
+//! another link (PortRcvRemotePhysicalErrors), an idle host, findings about link errors from before
+//! the time.
+//!
+//! Without evidence from 60 on, the verdict is *cannot say* where something essential is not known:
+//! a host, the counters, the events of the time. Hosts of a job that take too little, and
+//! partitions, explain a slow job without the fabric.
+
+mod evidence;
+mod happened;
+mod job;
+mod partitions;
+mod past;
+mod paths;
+mod used;
+mod verdict;
+mod waits;
+
+use std::sync::Arc;
+
+use rsm_api::model::{EventFilter, HistoryOrder, HistoryQuery};
+use rsm_api::{BoxFuture, History, Judge, RoutingError, v1};
+use rsm_config::SymptomLimits;
+use tokio::sync::Semaphore;
+
+use self::job::Job;
+pub(super) use self::past::Past;
+use self::past::Readings;
+#[cfg(test)]
+pub(super) use self::past::{Moved, PortMoves};
+use self::used::UsedLinks;
+pub(super) use self::used::{FormerRoutes, former_routes};
+use super::analysis::compute;
+use super::counters::CountersSource;
+use super::published::Published;
+use super::view::View;
+
+/// Questions that are answered at a time; more are refused.
+const MAX_QUESTIONS: usize = 4;
+
+/// The time that counts where a question names none, in milliseconds.
+const USUAL_SPAN_MS: u64 = 3_600_000;
+
+/// Most events that are read for a question.
+const MAX_EVENTS: usize = 50_000;
+
+/// A question about a job, with all that the answer depends on.
+pub(super) struct Question<'a> {
+    pub(super) published: &'a Published,
+    /// Names of hosts.
+    pub(super) names: &'a [String],
+    /// Time from which on things count, in milliseconds since the Unix epoch.
+    pub(super) since_unix_ms: u64,
+    pub(super) now_unix_ms: u64,
+    pub(super) past: &'a dyn Past,
+    /// Whether counters are read.
+    pub(super) is_collecting: bool,
+    /// Time from which on counters are known, in milliseconds since the Unix epoch.
+    pub(super) counters_from_unix_ms: u64,
+    /// Events, oldest first.
+    pub(super) events: &'a [v1::Event],
+    /// Time from which on events are known, in milliseconds since the Unix epoch.
+    pub(super) events_from_unix_ms: u64,
+    /// Errors that make a link unhealthy.
+    pub(super) limits: SymptomLimits,
+}
+
+/// A question with the job's ports and paths.
+struct Case<'a> {
+    published: &'a Published,
+    job: &'a Job,
+    used: &'a UsedLinks,
+    past: &'a dyn Past,
+    events: &'a [v1::Event],
+    since_unix_ms: u64,
+    limits: SymptomLimits,
+}
+
+/// Judges the fabric.
+pub(super) fn judge(question: &Question<'_>) -> v1::Judgement {
+    let job = Job::find(question.published, question.names);
+    let used = UsedLinks::find(question.published, &job, question.since_unix_ms);
+    let case = Case {
+        published: question.published,
+        job: &job,
+        used: &used,
+        past: question.past,
+        events: question.events,
+        since_unix_ms: question.since_unix_ms,
+        limits: question.limits,
+    };
+    let mut found = Vec::new();
+    case.look_at_ports(&mut found);
+    let unread = case.look_at_counters(&mut found);
+    case.look_at_waits(&mut found);
+    case.look_at_links(&mut found);
+    case.look_at_findings(&mut found);
+    case.look_at_partitions(&mut found);
+    case.look_for_idle_hosts(&mut found);
+    case.look_around(&mut found);
+    let missing = verdict::missing(question, &case, unread);
+    verdict::judgement(question, &case, found, missing)
+}
+
+/// Judges the fabric from the snapshot in force, the last readings and the history.
+pub struct FabricJudge {
+    view: Arc<View>,
+    counters: Arc<dyn CountersSource>,
+    history: Option<Arc<dyn History>>,
+    limits: SymptomLimits,
+    places: Semaphore,
+}
+
+impl FabricJudge {
+    /// Judges the subnet that `view` shows. `history` has the events of earlier runs; without it,
+    /// only those of this run are known. `limits` are those of unhealthy links.
+    pub fn new(
+        view: Arc<View>,
+        counters: Arc<dyn CountersSource>,
+        history: Option<Arc<dyn History>>,
+        limits: SymptomLimits,
+    ) -> FabricJudge {
+        FabricJudge {
+            view,
+            counters,
+            history,
+            limits,
+            places: Semaphore::new(MAX_QUESTIONS),
+        }
+    }
+
+    /// Events since a time, oldest first, and the time from which on all are known.
+    async fn events(&self, since_unix_ms: u64) -> (Vec<v1::Event>, u64) {
+        if let Some(history) = &self.history {
+            let query = |since_unix_ms, order| HistoryQuery {
+                after: 0,
+                before: 0,
+                since_unix_ms,
+                until_unix_ms: 0,
+                filter: EventFilter::default(),
+                order,
+            };
+            let newest = query(since_unix_ms, HistoryOrder::Newest(MAX_EVENTS));
+            let first = query(0, HistoryOrder::First(1));
+            if let (Ok(events), Ok(first)) =
+                (history.events(newest).await, history.events(first).await)
+            {
+                let began = match events.len() < MAX_EVENTS {
+                    true => first.first().map(|(_, event)| event.at_unix_ms),
+                    false => events.first().map(|(_, event)| event.at_unix_ms),
+                };
+                let events = events.into_iter().map(|(_, event)| event).collect();
+                return (events, began.unwrap_or_else(|| self.started_unix_ms()));
+            }
+        }
+        // The journal has the events of this run, the newest ones.
+        let events = self.view.journal.events(0, usize::MAX);
+        let began = match events.first() {
+            Some(first) if first.sequence > 1 => first.at_unix_ms,
+            _ => self.started_unix_ms(),
+        };
+        let events = events.iter().map(|event| v1::Event::clone(event));
+        let events = events.filter(|event| event.at_unix_ms >= since_unix_ms);
+        (events.collect(), began)
+    }
+
+    fn started_unix_ms(&self) -> u64 {
+        self.view.clock.unix_ms(self.view.started)
+    }
+}
+
+impl Judge for FabricJudge {
+    fn judge(
+        &self,
+        names: Vec<String>,
+        since_unix_ms: u64,
+    ) -> BoxFuture<'_, Result<v1::Judgement, RoutingError>> {
+        Box::pin(async move {
+            let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;
+            let now_unix_ms = self.view.unix_ms();
+            let usual = now_unix_ms.saturating_sub(USUAL_SPAN_MS);
+            let since_unix_ms = match since_unix_ms {
+                0 => usual.max(self.started_unix_ms()),
+                since => since,
+            };
+            let (events, events_from_unix_ms) = self.events(since_unix_ms).await;
+            let published = self.view.published();
+            let counters = self.counters.counters();
+            let (now, limits) = (self.view.now(), self.limits);
+            let counters_from_unix_ms = self.started_unix_ms();
+            compute(move || {
+                let is_collecting = counters.is_collecting;
+                let past = Readings {
+                    counters,
+                    now,
+                    began_unix_ms: published.began_unix_ms,
+                };
+                judge(&Question {
+                    published: &published,
+                    names: &names,
+                    since_unix_ms,
+                    now_unix_ms,
+                    past: &past,
+                    is_collecting,
+                    counters_from_unix_ms,
+                    events: &events,
+                    events_from_unix_ms,
+                    limits,
+                })
+            })
+            .await
+        })
+    }
+}

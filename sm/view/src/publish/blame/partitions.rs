@@ -1,0 +1,127 @@
+//! Ports of a job that share no partition, and hosts of it that stand still.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_mad::wire::attr::PKey;
+use rsm_sa::{can_talk, planned_keys};
+
+use super::Case;
+use super::evidence::{Evidence, Kind, Place};
+
+/// Hosts that are named; more are counted.
+const NAMED: usize = 3;
+
+/// Bytes a second of the median host of a job from which on a host without traffic stands out.
+const BUSY: f64 = 10e6;
+
+/// Share of the median below which a host stands still.
+const STILL: f64 = 0.01;
+
+/// `host-1, host-2, host-3 and 4 more`.
+fn list(hosts: &[&str]) -> String {
+    let named = hosts[..hosts.len().min(NAMED)].join(", ");
+    match hosts.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+impl Case<'_> {
+    /// Hosts that share no partition with others: the smaller group of two that cannot talk.
+    pub(super) fn look_at_partitions(&self, found: &mut Vec<Evidence>) {
+        let Some(plan) = self.published.plan() else {
+            return;
+        };
+        let mut groups: BTreeMap<Vec<u16>, BTreeSet<usize>> = BTreeMap::new();
+        for port in &self.job.ports {
+            // The plan may be for an earlier fabric.
+            let Some(at) = plan.fabric.find_port(port.key) else {
+                continue;
+            };
+            let keys = planned_keys(&plan.fabric, plan, at).iter().map(|key| key.0);
+            groups.entry(keys.collect()).or_default().insert(port.host);
+        }
+        let groups: Vec<(Vec<PKey>, BTreeSet<usize>)> = groups
+            .into_iter()
+            .map(|(keys, hosts)| (keys.into_iter().map(PKey).collect(), hosts))
+            .collect();
+        let mut apart: BTreeSet<usize> = BTreeSet::new();
+        for (at, (these, hosts)) in groups.iter().enumerate() {
+            if hosts.len() > 1 && !can_talk(these, these) {
+                apart.extend(hosts);
+            }
+            for (those, others) in &groups[at + 1..] {
+                if !can_talk(these, those) {
+                    let fewer = if hosts.len() < others.len() {
+                        hosts
+                    } else {
+                        others
+                    };
+                    apart.extend(fewer);
+                }
+            }
+        }
+        if apart.is_empty() {
+            return;
+        }
+        let hosts: Vec<&str> = apart
+            .iter()
+            .map(|&host| self.job.hosts[host].as_str())
+            .collect();
+        found.push(Evidence {
+            kind: Kind::NoPartition,
+            place: Place::Hosts(list(&hosts)),
+            text: "these ports share no partition with others of the job: their packets are dropped by \
+                   configuration"
+                .to_owned(),
+            from_unix_ms: 0,
+            remedy: format!(
+                "`rsmctl path {} OTHER` says why; `rsmctl partitions` lists the partitions",
+                hosts[0]
+            ),
+        });
+    }
+
+    /// Hosts that send and receive next to nothing while most others do: no evidence against the
+    /// fabric, but the place to look.
+    pub(super) fn look_for_idle_hosts(&self, found: &mut Vec<Evidence>) {
+        let fabric = self.published.fabric();
+        let mut rates: Vec<Option<f64>> = vec![None; self.job.hosts.len()];
+        for port in &self.job.ports {
+            // The switch's end is read more often.
+            let ends = [fabric.port(port.at).peer, Some(port.key)]
+                .into_iter()
+                .flatten();
+            let mut moves = ends.filter_map(|end| self.past.moves(end, self.since_unix_ms));
+            if let Some(rate) = moves.find_map(|moves| moves.bytes_per_s) {
+                *rates[port.host].get_or_insert(0.0) += rate;
+            }
+        }
+        let mut known: Vec<f64> = rates.iter().flatten().copied().collect();
+        known.sort_by(f64::total_cmp);
+        let median = known.get(known.len() / 2).copied().unwrap_or(0.0);
+        if median < BUSY {
+            return;
+        }
+        let is_still = |rate: &Option<f64>| rate.is_some_and(|rate| rate < STILL * median);
+        let still = self
+            .job
+            .hosts
+            .iter()
+            .zip(&rates)
+            .filter(|(_, rate)| is_still(rate));
+        let hosts: Vec<&str> = still.map(|(host, _)| host.as_str()).collect();
+        if !hosts.is_empty() {
+            found.push(Evidence {
+                kind: Kind::Idle,
+                place: Place::Hosts(list(&hosts)),
+                text: format!(
+                    "next to no traffic, while the job's median host has {:.1} GB/s",
+                    median / 1e9
+                ),
+                from_unix_ms: 0,
+                remedy: "look there first: a paused or dead process, a stuck GPU".to_owned(),
+            });
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The directions of cables that packets of a job pass, or passed since a time.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use rsm_ids::{Guid, PortKey};
+use rsm_plan::Plan;
+use rsm_plan::adaptive::Adaptive;
+use rsm_routing::engine::Routing;
+use rsm_routing::topology::{PortUse, Topology};
+
+use super::super::published::Published;
+use super::job::Job;
+use super::paths::{JobPaths, job_paths};
+
+/// Most routes of earlier plans that are kept. Tables share what did not change.
+const KEPT: usize = 4;
+
+/// Routes that were in force until a time.
+#[derive(Clone)]
+pub(in crate::publish) struct FormerRoutes {
+    until_unix_ms: u64,
+    plan: Routes,
+}
+
+/// Routes of a plan, without the fabric that they were made for.
+#[derive(Clone)]
+struct Routes {
+    topology: Arc<Topology>,
+    routing: Arc<Routing>,
+    adaptive: Option<Arc<Adaptive>>,
+}
+
+impl Routes {
+    fn of(plan: &Plan) -> Routes {
+        Routes {
+            topology: plan.topology.clone(),
+            routing: plan.routing.clone(),
+            adaptive: plan.adaptive.clone(),
+        }
+    }
+}
+
+/// The routes before those of `now`: `earlier`, and those of `before` if `now` has others, which
+/// were in force until `at_unix_ms`.
+pub(in crate::publish) fn former_routes(
+    earlier: &Arc<[FormerRoutes]>,
+    before: Option<&Plan>,
+    now: Option<&Plan>,
+    at_unix_ms: u64,
+) -> Arc<[FormerRoutes]> {
+    let Some(before) = before else {
+        return earlier.clone();
+    };
+    if now.is_some_and(|now| Arc::ptr_eq(&now.routing, &before.routing)) {
+        return earlier.clone();
+    }
+    let last = FormerRoutes {
+        until_unix_ms: at_unix_ms,
+        plan: Routes::of(before),
+    };
+    let skipped = (earlier.len() + 1).saturating_sub(KEPT);
+    earlier[skipped.min(earlier.len())..]
+        .iter()
+        .cloned()
+        .chain([last])
+        .collect()
+}
+
+/// How a job uses a direction of a cable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Use {
+    /// The end that receives.
+    pub(super) peer: PortKey,
+    /// Number of the job's ports that packets reach over it.
+    pub(super) ports_behind: u32,
+    /// Whether packets pass it now; otherwise they did since the time.
+    pub(super) is_now: bool,
+    /// The routes by which they pass it: a bit for each of the earlier ones that are kept, and
+    /// [`NOW`].
+    routes: u8,
+}
+
+/// The bit of the routes in force.
+const NOW: u8 = 1 << KEPT;
+
+/// The bits of all routes.
+const ALWAYS: u8 = u8::MAX;
+
+/// The directions of cables that a job uses, each by the port that sends.
+#[derive(Default, Debug)]
+pub(super) struct UsedLinks {
+    pub(super) directions: HashMap<PortKey, Use>,
+    /// Both ends of each cable.
+    ends: HashSet<PortKey>,
+    nodes: HashSet<Guid>,
+    /// Ports of the job that are not in the routes.
+    pub(super) unrouted: Vec<PortKey>,
+    /// Switches at which packets to a port of the job end.
+    pub(super) dead_ends: BTreeSet<(Guid, Guid)>,
+    /// When each of the earlier routes that are kept ended, in milliseconds since the Unix epoch.
+    ended_unix_ms: Vec<u64>,
+    /// Whether the oldest known routes cover the time.
+    pub(super) reaches_back: bool,
+}
+
+impl UsedLinks {
+    /// The links of `job` by the routes in force, and by those in force since a time in
+    /// milliseconds since the Unix epoch.
+    pub(super) fn find(published: &Published, job: &Job, since_unix_ms: u64) -> UsedLinks {
+        let mut used = UsedLinks::default();
+        if let Some(plan) = published.plan() {
+            let routes = Routes::of(plan);
+            let (ends, paths) = paths(&routes, job);
+            for end in &paths.dead_ends {
+                let destination = routes.topology.destinations()[end.destination].guid;
+                let switch = routes.topology.switch(end.switch).guid;
+                used.dead_ends.insert((destination, switch));
+            }
+            let is_routed = |guid: &Guid| ends.contains_key(guid);
+            let unrouted = job.ports.iter().filter(|port| !is_routed(&port.guid));
+            used.unrouted = unrouted.map(|port| port.key).collect();
+            used.add(&routes.topology, &paths, NOW);
+        }
+        for (place, former) in published.former.iter().enumerate() {
+            used.ended_unix_ms.push(former.until_unix_ms);
+            if former.until_unix_ms >= since_unix_ms {
+                let (_, paths) = paths(&former.plan, job);
+                used.add(&former.plan.topology, &paths, 1 << place);
+            }
+        }
+        used.reaches_back =
+            published.former.len() < KEPT || published.former[0].until_unix_ms <= since_unix_ms;
+        used.add_host_links(published, job);
+        used
+    }
+
+    fn add(&mut self, topology: &Topology, paths: &JobPaths, routes: u8) {
+        for link in &paths.links {
+            if let PortUse::Link { peer, peer_port } = topology.port_use(link.switch, link.port) {
+                let here = PortKey::new(topology.switch(link.switch).guid, link.port);
+                let there = PortKey::new(topology.switch(peer).guid, peer_port);
+                self.insert(here, there, link.destinations, routes);
+            }
+        }
+    }
+
+    /// The cables of the job's ports, which all of their packets pass, and those of adapters that
+    /// are gone.
+    fn add_host_links(&mut self, published: &Published, job: &Job) {
+        let others = u32::try_from(job.ports.len()).unwrap_or(u32::MAX);
+        let others = others.saturating_sub(1);
+        let fabric = published.fabric();
+        for port in &job.ports {
+            if let Some(peer) = fabric.port(port.at).peer {
+                self.insert(port.key, peer, others, ALWAYS);
+                self.insert(peer, port.key, 1, ALWAYS);
+            }
+        }
+        for gone in &job.gone {
+            for (key, lost) in published.snapshot.expected.ports_of(gone.guid) {
+                self.insert(key, lost.peer, others, ALWAYS & !NOW);
+                self.insert(lost.peer, key, 1, ALWAYS & !NOW);
+            }
+        }
+    }
+
+    fn insert(&mut self, here: PortKey, peer: PortKey, ports_behind: u32, routes: u8) {
+        self.ends.extend([here, peer]);
+        self.nodes.extend([here.node, peer.node]);
+        let new = Use {
+            peer,
+            ports_behind,
+            is_now: routes & NOW != 0,
+            routes,
+        };
+        let held = self.directions.entry(here).or_insert(new);
+        if held.peer == peer {
+            held.routes |= routes;
+        } else if new.is_now && !held.is_now {
+            *held = new;
+        }
+    }
+
+    /// Whether packets passed the cable between two ports at a time, by the routes in force then;
+    /// the oldest known ones for an earlier time.
+    pub(super) fn passes_at(&self, a: PortKey, b: PortKey, at_unix_ms: u64) -> bool {
+        // Routes are replaced after the event that moved them, or with it.
+        let ended = self.ended_unix_ms.iter();
+        let place = ended.enumerate().find(|(_, ended)| **ended >= at_unix_ms);
+        let bit = place.map_or(NOW, |(place, _)| 1 << place);
+        let passes = |here, there| {
+            let direction = self.directions.get(&here);
+            direction.is_some_and(|to| to.peer == there && to.routes & bit != 0)
+        };
+        passes(a, b) || passes(b, a)
+    }
+
+    /// Whether a cable with this end is used.
+    pub(super) fn has_end(&self, port: PortKey) -> bool {
+        self.ends.contains(&port)
+    }
+
+    /// Whether a cable of this node is used.
+    pub(super) fn has_node(&self, node: Guid) -> bool {
+        self.nodes.contains(&node)
+    }
+
+    /// Number of the job's ports behind either direction of the cable between two ports, whichever
+    /// has more; 0 where neither is used.
+    pub(super) fn ports_behind(&self, a: PortKey, b: PortKey) -> u32 {
+        let behind = |here, there| {
+            let direction = self.directions.get(&here);
+            let direction = direction.filter(|direction| direction.peer == there);
+            direction.map_or(0, |direction| direction.ports_behind)
+        };
+        behind(a, b).max(behind(b, a))
+    }
+
+    /// Number of used cables.
+    pub(super) fn cables(&self) -> usize {
+        let directions = self.directions.iter();
+        let cables = directions.filter(|(here, to)| {
+            let back = self.directions.get(&to.peer);
+            **here < to.peer || back.is_none_or(|back| back.peer != **here)
+        });
+        cables.count()
+    }
+}
+
+/// The destinations of the job's ports by GUID, and the paths between them.
+fn paths(routes: &Routes, job: &Job) -> (HashMap<Guid, usize>, JobPaths) {
+    let wanted: HashSet<Guid> = job.ports.iter().map(|port| port.guid).collect();
+    let all = routes.topology.destinations().iter().enumerate();
+    let ends: HashMap<Guid, usize> = all
+        .filter(|(_, destination)| wanted.contains(&destination.guid))
+        .map(|(index, destination)| (destination.guid, index))
+        .collect();
+    let mut indices: Vec<usize> = ends.values().copied().collect();
+    indices.sort_unstable();
+    let tables = &routes.routing.tables;
+    let adaptive = routes.adaptive.as_ref().map(|adaptive| &adaptive.tables);
+    let paths = job_paths(&routes.topology, tables, adaptive, &indices);
+    (ends, paths)
+}

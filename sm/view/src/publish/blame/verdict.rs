@@ -1,0 +1,275 @@
+//! The verdict on the evidence.
+
+use std::collections::BTreeSet;
+
+use rsm_api::v1;
+use rsm_api::v1::BlameVerdict;
+use rsm_state::Role;
+
+use super::super::api_view::api_key;
+use super::evidence::{Evidence, Kind, LIKELY, Place, UNLIKELY, thousands};
+use super::{Case, Question};
+
+/// Most pieces of evidence in an answer.
+const MOST: usize = 20;
+
+/// Sentences about unknown names in an answer; more are counted.
+const UNKNOWN: usize = 5;
+
+/// Shortest time that says anything, in milliseconds: two readings of a switch's ports.
+const SHORTEST_MS: u64 = 60_000;
+
+/// Share of the directions of cables without a reading from which on the counters say too little.
+const UNREAD: f64 = 0.1;
+
+/// Places to look at on hosts that the fabric serves well.
+const NEXT: [&str; 4] = [
+    "GPUs that run slower than others: `nvidia-smi -q -d PERFORMANCE,CLOCK`, `rocm-smi`; Xid errors in `dmesg`",
+    "the way from GPU to adapter: `rsmctl gpu check`, `rsmctl gpu hints HOST`, PCIe width in `lspci -vv`",
+    "which rank waits for which: `NCCL_DEBUG=INFO`, `py-spy dump` on the slowest rank",
+    "what is not InfiniBand: storage, data loaders, other jobs on the host",
+];
+
+/// Knowledge that a verdict lacks.
+#[derive(Default)]
+pub(super) struct Missing {
+    texts: Vec<String>,
+    /// Whether nothing found means little.
+    is_essential: bool,
+}
+
+impl Missing {
+    fn note(&mut self, text: String) {
+        self.texts.push(text);
+    }
+
+    fn essential(&mut self, text: String) {
+        self.texts.push(text);
+        self.is_essential = true;
+    }
+}
+
+/// Lists the gaps in what is known about the job and the time. `unread` directions of cables have
+/// no reading.
+pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -> Missing {
+    let mut missing = Missing::default();
+    let job = case.job;
+    for text in job.unknown.iter().take(UNKNOWN) {
+        missing.essential(text.clone());
+    }
+    let more = job.unknown.len().saturating_sub(UNKNOWN);
+    if more > 0 {
+        missing.essential(format!("{more} more names lead to no host"));
+    }
+    let published = question.published;
+    match (&published.snapshot.role, published.plan()) {
+        (Role::Master, Some(_)) => {}
+        (Role::Master, None) => missing.essential("no routes are in force yet".to_owned()),
+        (Role::Standby { master }, _) => missing.essential(format!(
+            "this manager stands by: ask the master at LID {}",
+            master.lid
+        )),
+        _ => missing.essential("the subnet has not been read yet".to_owned()),
+    }
+    if published.snapshot.converging {
+        missing.note("tables are being written: paths may just be changing".to_owned());
+    }
+    let directions = case.used.directions.len();
+    if !question.is_collecting {
+        missing.essential(
+            "no counters are read (`counters.enabled`): errors and waits are not known".to_owned(),
+        );
+    } else if unread as f64 > UNREAD * directions as f64 {
+        missing.essential(format!(
+            "{unread} of {directions} directions of cables have no reading of their counters"
+        ));
+    } else if unread > 0 {
+        missing.note(format!(
+            "{unread} of {directions} directions of cables have no reading of their counters"
+        ));
+    }
+    let span = question.now_unix_ms.saturating_sub(question.since_unix_ms);
+    if span < SHORTEST_MS {
+        missing.essential(format!(
+            "{} s are too short: counters are read every 30 s",
+            span / 1000
+        ));
+    }
+    let is_late = |from: u64| from > question.since_unix_ms + SHORTEST_MS;
+    let at = |unix_ms| rsm_api::timestamp(unix_ms);
+    if is_late(question.events_from_unix_ms) {
+        missing.essential(format!(
+            "events are known since {} only",
+            at(question.events_from_unix_ms)
+        ));
+    } else if is_late(question.counters_from_unix_ms) {
+        let known = question
+            .now_unix_ms
+            .saturating_sub(question.counters_from_unix_ms);
+        let text = format!(
+            "counters are known since {} only",
+            at(question.counters_from_unix_ms)
+        );
+        match known < span / 2 {
+            true => missing.essential(text),
+            false => missing.note(text),
+        }
+    }
+    if !case.used.reaches_back {
+        missing
+            .note("routes changed often: the paths of the earliest time are not known".to_owned());
+    }
+    missing.texts.extend(case.gaps());
+    missing
+}
+
+/// The answer from all evidence.
+pub(super) fn judgement(
+    question: &Question<'_>,
+    case: &Case<'_>,
+    mut found: Vec<Evidence>,
+    missing: Missing,
+) -> v1::Judgement {
+    rank(case, &mut found);
+    let heaviest = found.first().map_or(0, |one| one.kind.weight());
+    let points_to = |bearing| found.iter().find(move |one| one.kind.row().2 == bearing);
+    let explained = points_to(v1::BlameBearing::Configuration).or_else(|| {
+        let mut hosts = found.iter();
+        hosts.find(|one| matches!(one.kind, Kind::SlowReceiver | Kind::Incast))
+    });
+    let is_known = case.job.unknown.is_empty();
+    let verdict = match explained {
+        _ if heaviest >= LIKELY => BlameVerdict::Likely,
+        Some(_) if is_known => BlameVerdict::No,
+        _ if missing.is_essential => BlameVerdict::CannotSay,
+        _ if heaviest >= UNLIKELY => BlameVerdict::Unlikely,
+        _ => BlameVerdict::No,
+    };
+    let links = case.used.cables() as u64;
+    let first = || {
+        found
+            .first()
+            .map_or_else(String::new, |one| sentence(case, one))
+    };
+    let summary = match (verdict, explained) {
+        (BlameVerdict::Likely | BlameVerdict::Unlikely, _) => first(),
+        (BlameVerdict::No, Some(cause)) => match cause.kind.row().2 {
+            v1::BlameBearing::Configuration => {
+                format!(
+                    "not a broken fabric, but configuration: {}",
+                    sentence(case, cause)
+                )
+            }
+            _ => format!("the fabric delivers: {}", sentence(case, cause)),
+        },
+        (BlameVerdict::No, None) if links == 1 => "nothing on this link moved".to_owned(),
+        (BlameVerdict::No, None) => format!("nothing on these {} links moved", thousands(links)),
+        _ => format!(
+            "nothing found, but {}",
+            missing.texts.first().map_or("", |text| text)
+        ),
+    };
+    let is_innocent = matches!(verdict, BlameVerdict::No | BlameVerdict::Unlikely);
+    let next = NEXT.iter().filter(|_| is_innocent && explained.is_none());
+    v1::Judgement {
+        verdict: verdict.into(),
+        summary,
+        more: found.len().saturating_sub(MOST) as u64,
+        evidence: found
+            .iter()
+            .take(MOST)
+            .map(|one| shown(case, one))
+            .collect(),
+        missing: missing.texts,
+        next: next.map(|&text| text.to_owned()).collect(),
+        hosts: case.job.hosts.len() as u64,
+        ports: case.job.ports.len() as u64,
+        links,
+        since_unix_ms: question.since_unix_ms,
+        at_unix_ms: question.now_unix_ms,
+        generation: question.published.generation,
+    }
+}
+
+/// Sorts by weight, then by the number of ports behind, and keeps one piece of each kind and part.
+fn rank(case: &Case<'_>, found: &mut Vec<Evidence>) {
+    let mut seen = BTreeSet::new();
+    found.retain(|one| match one.kind {
+        Kind::OperatorActed | Kind::ManagerChanged => true,
+        // Several counters of one port are several pieces, and two directions see one link.
+        _ => seen.insert((one.kind, one.place.clone(), one.text.clone())),
+    });
+    found.sort_by_cached_key(|one| {
+        let behind = std::cmp::Reverse(ports_behind(case, &one.place));
+        let weight = std::cmp::Reverse(one.kind.weight());
+        (
+            weight,
+            one.kind,
+            behind,
+            one.place.clone(),
+            one.text.clone(),
+        )
+    });
+}
+
+fn ports_behind(case: &Case<'_>, place: &Place) -> u32 {
+    match place {
+        Place::Cable(a, b) => case.used.ports_behind(*a, *b),
+        Place::Port(_) | Place::Node(_) | Place::Hosts(_) | Place::Subnet => 0,
+    }
+}
+
+/// The part, then what was seen there.
+fn sentence(case: &Case<'_>, one: &Evidence) -> String {
+    let place = place_name(case, &one.place);
+    let behind = match ports_behind(case, &one.place) {
+        0 => String::new(),
+        behind => format!(
+            ", on the way to {} of {} ports",
+            thousands(behind.into()),
+            thousands(case.job.ports.len() as u64)
+        ),
+    };
+    match place.as_str() {
+        "" => one.text.clone(),
+        place => format!("{place}: {}{behind}", one.text),
+    }
+}
+
+fn place_name(case: &Case<'_>, place: &Place) -> String {
+    match place {
+        Place::Cable(a, b) => {
+            // The end that a command names comes first.
+            let near = case.near_end(*a, *b);
+            let far = if near == *a { *b } else { *a };
+            format!("{} - {}", case.port_name(near), case.port_name(far))
+        }
+        Place::Port(port) => case.port_name(*port),
+        Place::Node(node) => {
+            let expected = &case.published.snapshot.expected;
+            expected.name(case.published.fabric(), *node)
+        }
+        Place::Hosts(hosts) => hosts.clone(),
+        Place::Subnet => String::new(),
+    }
+}
+
+fn shown(case: &Case<'_>, one: &Evidence) -> v1::BlameEvidence {
+    let (kind, weight, bearing) = one.kind.row();
+    let port = match one.place {
+        Place::Cable(a, b) => Some(case.near_end(a, b)),
+        Place::Port(port) => Some(port),
+        Place::Node(_) | Place::Hosts(_) | Place::Subnet => None,
+    };
+    v1::BlameEvidence {
+        kind: kind.to_owned(),
+        bearing: bearing.into(),
+        weight,
+        place: place_name(case, &one.place),
+        port: port.map(|port| api_key(port).into()),
+        text: one.text.clone(),
+        from_unix_ms: one.from_unix_ms,
+        remedy: one.remedy.clone(),
+        ports_behind: ports_behind(case, &one.place).into(),
+    }
+}
