@@ -30,7 +30,6 @@ pub struct Record {
 
 impl Record {
     /// Name of the event among all events of this machine, the same each time it is sent.
-
     pub fn id(&self) -> String {
         format!("{:x}-{}", self.run, self.event.sequence)
     }

@@ -5,9 +5,7 @@ use std::fs;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_store::io::Disk;
 
-use crate::{
-    Bounds, Counts, Part, Past, PastReader, Quantity, Reading, Span, Tier, Wanted,
-};
+use crate::{Bounds, Counts, Part, Past, PastReader, Quantity, Reading, Span, Tier, Wanted};
 
 const HOSTS: u64 = 45_056;
 
@@ -46,10 +44,10 @@ fn counts(port: u64, seconds: u64, state: &mut u64) -> Counts {
         counts[data] = (load * 2 / 3 + random(state) % (load / 3)) * seconds;
         counts[packets] = counts[data] / (900 + random(state) % 124);
     }
-    if random(state) % 4 == 0 {
+    if random(state).is_multiple_of(4) {
         counts[Quantity::XmitWait] = random(state) % (load / 10 * seconds);
     }
-    if random(state) % 20_000 == 0 {
+    if random(state).is_multiple_of(20_000) {
         counts[Quantity::SymbolError] = 1 + random(state) % 40;
     }
     counts

@@ -95,7 +95,7 @@ pub(crate) fn unread(path: &Path, source: io::Error) -> StoreError {
 pub(crate) enum Item {
     /// Encoded entries of the roster.
     Roster(Vec<u8>),
-    Step(Step),
+    Step(Box<Step>),
 }
 
 /// Step of a segment.
@@ -187,7 +187,7 @@ impl Frames {
                     if end <= self.end {
                         self.at = end;
                     }
-                    return Ok(Some(Item::Step(Step { head, chunks_at })));
+                    return Ok(Some(Item::Step(Box::new(Step { head, chunks_at }))));
                 }
                 // A chunk whose head is lost, or a frame of a later version.
                 Some(Kind::Chunk) | None => {}

@@ -204,8 +204,8 @@ impl Past {
     /// # Errors
     /// A step cannot be written: it is lost, and all others are kept.
     pub fn flush(&mut self) -> Result<(), StoreError> {
-        let tiers = Tier::ALL.into_iter();
-        tiers.fold(Ok(()), |result, tier| result.and(self.write(tier)))
+        let written = Tier::ALL.map(|tier| self.write(tier));
+        written.into_iter().collect()
     }
 
     /// Begins segments with the ports that are read from now on.

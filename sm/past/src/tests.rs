@@ -429,7 +429,11 @@ fn folder_that_is_replaced_takes_the_next_steps() {
     assert!(add(at).is_err(), "a folder that is gone is not made anew");
     std::fs::create_dir(&folder).unwrap();
     add(at + HOUR).unwrap();
-    assert_eq!(files(dir.path()).len(), 3, "the hour's only step, in each tier");
+    assert_eq!(
+        files(dir.path()).len(),
+        3,
+        "the hour's only step, in each tier"
+    );
 }
 
 #[test]

@@ -162,11 +162,11 @@ fn uplinks(family: &mut Family<'_>, label: &str, ends: &[End<'_>]) {
 #[derive(Clone, Copy)]
 enum RateLabels {
     /// GUID and number of a switch's port.
-    SwitchPort,
+    Switch,
     /// The GUID of an HCA's port, which is its own.
-    HcaPort,
+    Hca,
     /// The GUID of an HCA's port, and the HCA's name, as SckyzO's fork has it.
-    NamedHcaPort,
+    NamedHca,
 }
 
 /// The families of rates: name, help, labels, and whether the rate is the raw one.
@@ -174,37 +174,37 @@ const RATES: [(&str, &str, RateLabels, bool); 6] = [
     (
         "infiniband_switch_port_rate_bytes_per_second",
         "Effective rate of a port of a switch",
-        RateLabels::SwitchPort,
+        RateLabels::Switch,
         false,
     ),
     (
         "infiniband_switch_port_raw_rate_bytes_per_second",
         "Raw rate of a port of a switch",
-        RateLabels::SwitchPort,
+        RateLabels::Switch,
         true,
     ),
     (
         "infiniband_hca_rate_bytes_per_second",
         "Effective rate of a port of an HCA",
-        RateLabels::HcaPort,
+        RateLabels::Hca,
         false,
     ),
     (
         "infiniband_hca_raw_rate_bytes_per_second",
         "Raw rate of a port of an HCA",
-        RateLabels::HcaPort,
+        RateLabels::Hca,
         true,
     ),
     (
         "infiniband_hca_port_rate_bytes_per_second",
         "Effective rate of a port of an HCA",
-        RateLabels::NamedHcaPort,
+        RateLabels::NamedHca,
         false,
     ),
     (
         "infiniband_hca_port_raw_rate_bytes_per_second",
         "Raw rate of a port of an HCA",
-        RateLabels::NamedHcaPort,
+        RateLabels::NamedHca,
         true,
     ),
 ];
@@ -214,8 +214,8 @@ fn rates(text: &mut Text, ends: &Ends<'_>) {
     for (name, help, labels, is_raw) in RATES {
         let mut family = text.gauge(name, help);
         let ends = match labels {
-            RateLabels::SwitchPort => &ends.switches,
-            RateLabels::HcaPort | RateLabels::NamedHcaPort => &ends.hosts,
+            RateLabels::Switch => &ends.switches,
+            RateLabels::Hca | RateLabels::NamedHca => &ends.hosts,
         };
         for end in ends {
             let Some(rate) = link_rate(end.link.width(), end.link.speed()) else {
@@ -229,11 +229,11 @@ fn rates(text: &mut Text, ends: &Ends<'_>) {
             };
             let bytes = bits as f64 / 8.0;
             match labels {
-                RateLabels::SwitchPort => {
+                RateLabels::Switch => {
                     family.sample(&[guid, ("port", &end.number.to_string())], bytes);
                 }
-                RateLabels::HcaPort => family.sample(&[guid], bytes),
-                RateLabels::NamedHcaPort => family.sample(&[guid, ("hca", end.name)], bytes),
+                RateLabels::Hca => family.sample(&[guid], bytes),
+                RateLabels::NamedHca => family.sample(&[guid, ("hca", end.name)], bytes),
             }
         }
     }

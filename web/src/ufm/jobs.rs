@@ -3,11 +3,11 @@
 //! rsm answers such a change once the hardware holds it, so that a job is complete from the start.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, LOCATION};
+use parking_lot::Mutex;
 use rsm_api::access::Grant;
 use serde_json::{Value, json};
 
@@ -64,18 +64,14 @@ struct Kept {
 impl Jobs {
     /// Records a change that has been made, and answers it with its job.
     pub(super) fn completed(&self, p_key: u16, hosts: usize, by: &str) -> Reply {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let now = now.map_or(0, |since| {
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        });
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.count += 1;
         let job = Job {
             number: kept.count,
             p_key,
             hosts,
             by: by.to_owned(),
-            at: shown_time(now),
+            at: shown_time(unix_ms()),
         };
         let mut reply = reply::json(&job.shown());
         let location = format!("/ufmRest/jobs/{}", job.number);
@@ -91,7 +87,7 @@ impl Jobs {
 
     /// The jobs about partitions that `grant` sees; one alone where its number is given.
     pub(super) fn shown(&self, grant: &Grant, of: Option<u64>) -> Result<Value, Refused> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock();
         let mut jobs = kept.latest.iter().filter(|job| grant.sees(job.p_key));
         let Some(number) = of else {
             return Ok(jobs.map(Job::shown).collect());
@@ -105,4 +101,12 @@ impl Jobs {
             (StatusCode::NOT_FOUND, text)
         })
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "clients see the time of a job")]
+fn unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
 }

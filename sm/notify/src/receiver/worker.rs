@@ -379,6 +379,10 @@ impl Worker {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the worker is a shell: it sends at real times"
+)]
 fn unix_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))

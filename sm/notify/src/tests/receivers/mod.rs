@@ -78,6 +78,7 @@ fn put(notifier: &Notifier, words: &[&str], first: u64) {
     notifier.put(&events, Standing::Master);
 }
 
+#[expect(clippy::disallowed_methods, reason = "receivers run in real time")]
 fn wait_until(seconds: u64, what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(seconds);
     while !is_so() {

@@ -291,6 +291,7 @@ fn a_disk_that_takes_nothing_is_said_and_events_go_on_from_memory() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a hung receiver takes real time")]
 fn a_receiver_that_hangs_makes_nothing_else_wait() {
     let dir = tempfile::tempdir().unwrap();
     let (_server, port) = Server::start(&[Answer::Hang], None);

@@ -276,6 +276,11 @@ mod tests {
     /// Prints the time of the walk for all of 10,000 hosts.
     #[test]
     #[ignore = "a measurement: the time depends on the machine"]
+    #[expect(
+        clippy::disallowed_methods,
+        clippy::print_stdout,
+        reason = "a measurement prints what the clock says"
+    )]
     fn the_paths_of_ten_thousand_hosts_take_less_than_a_second() {
         let (topology, tables) = fabric("pgft:2;40,250;1,40;1,1");
         let hosts = 0..topology.destinations().len();

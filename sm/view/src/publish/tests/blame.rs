@@ -536,6 +536,11 @@ fn a_host_is_found_by_its_name_in_any_case_with_or_without_a_domain_and_once() {
 /// Prints the time of a judgement on 10,000 hosts at 250 leaves, each with one port.
 #[test]
 #[ignore = "takes minutes: brings a fabric of 10,000 hosts up"]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a measurement prints what the clock says"
+)]
 fn a_judgement_on_ten_thousand_hosts_takes_less_than_a_second() {
     let netlist = rsm_routing::generate::generate("pgft:2;40,250;1,40;1,1").unwrap();
     let is_host =

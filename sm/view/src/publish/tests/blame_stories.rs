@@ -428,6 +428,7 @@ fn grade(judgement: &v1::Judgement, guilty: &BTreeSet<String>) -> (bool, bool) {
 
 /// Plays `count` stories on a fabric. Returns the number of right ones, the number of those that
 /// blame a good part, and the rows of the table by plot: right ones of all.
+#[expect(clippy::print_stdout, reason = "the table of stories")]
 fn stories(spec: &str, count: usize, seed: u64) -> (usize, usize, BTreeMap<Plot, (usize, usize)>) {
     let mut stage = Stage::set(spec);
     stage.rng = Rng::new(seed);
@@ -468,6 +469,7 @@ fn stories(spec: &str, count: usize, seed: u64) -> (usize, usize, BTreeMap<Plot,
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "the table of stories")]
 fn of_two_hundred_stories_nearly_all_are_judged_right_and_no_good_part_is_blamed() {
     let (mut right, mut wronged, mut all) = (0, 0, 0);
     for ((name, spec), count) in FABRICS.into_iter().zip([67, 66, 67]) {
