@@ -143,7 +143,7 @@ fn ports_without_a_lid_and_tables_of_hosts_are_refused() {
     let refusal = served
         .block_on(client.get_forwarding_table(request))
         .unwrap_err();
-    check(&refusal, Code::InvalidArgument, "--kind switch");
+    check(&refusal, Code::InvalidArgument, "is not a switch");
 }
 
 #[test]

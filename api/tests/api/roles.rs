@@ -95,8 +95,8 @@ fn every_call_has_a_need_and_admits_exactly_its_roles() {
 /// that reads.
 #[test]
 fn calls_that_read_are_named_so() {
-    const READING: [&str; 8] = [
-        "Get", "List", "Resolve", "Foresee", "Plan", "Export", "Watch", "Check",
+    const READING: [&str; 9] = [
+        "Get", "List", "Resolve", "Foresee", "Plan", "Export", "Watch", "Check", "Judge",
     ];
     for path in described() {
         let call = path.rsplit('/').next().unwrap();

@@ -49,7 +49,7 @@ fn an_engine_is_set_through_the_socket_only() {
         .unwrap_err();
     assert_eq!(unknown.code(), Code::InvalidArgument);
     assert!(
-        unknown.message().contains("rsmctl engine list"),
+        unknown.message().contains("is not a routing engine"),
         "{unknown}"
     );
     let unsound = served

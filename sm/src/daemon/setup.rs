@@ -280,6 +280,14 @@ impl Attached {
         let counters = PublishedCounters::new(view.clone(), self.counters.source())
             .keeping(past.map(|past| past.source()));
         let counters: Arc<dyn rsm_api::CountersQueries> = Arc::new(counters);
+        let reader = |history: &History| history.reader() as Arc<dyn rsm_api::History>;
+        let judge = FabricJudge::new(
+            view.clone(),
+            self.counters.source(),
+            history.map(reader),
+            limits,
+        )
+        .keeping(past.map(|past| past.source()));
         rsm_api::Backend {
             subnet: view.clone(),
             control: controller.clone(),
@@ -291,7 +299,7 @@ impl Attached {
             counters: Some(counters.clone()),
             simulation,
             gpus: Some(gpu_hosts.clone()),
-            history: history.map(|history| history.reader() as Arc<dyn rsm_api::History>),
+            history: history.map(reader),
             reports: Some(Arc::new(Reporter::new(
                 view.clone(),
                 routing,
@@ -299,12 +307,7 @@ impl Attached {
                 gpu_hosts.clone(),
                 Arc::new(host),
             ))),
-            judge: Some(Arc::new(FabricJudge::new(
-                view.clone(),
-                self.counters.source(),
-                history.map(|history| history.reader() as Arc<dyn rsm_api::History>),
-                limits,
-            ))),
+            judge: Some(Arc::new(judge)),
             actions: Some(view.clone()),
         }
     }

@@ -57,13 +57,14 @@ use tokio::sync::Semaphore;
 
 use self::job::Job;
 pub(super) use self::past::Past;
-use self::past::Readings;
+use self::past::{Kept, Readings};
 #[cfg(test)]
 pub(super) use self::past::{Moved, PortMoves};
 use self::used::UsedLinks;
 pub(super) use self::used::{FormerRoutes, former_routes};
 use super::analysis::compute;
 use super::counters::CountersSource;
+use super::past::PastSource;
 use super::published::Published;
 use super::view::View;
 
@@ -138,6 +139,7 @@ pub(super) fn judge(question: &Question<'_>) -> v1::Judgement {
 pub struct FabricJudge {
     view: Arc<View>,
     counters: Arc<dyn CountersSource>,
+    past: Option<Arc<dyn PastSource>>,
     history: Option<Arc<dyn History>>,
     limits: SymptomLimits,
     places: Semaphore,
@@ -155,10 +157,18 @@ impl FabricJudge {
         FabricJudge {
             view,
             counters,
+            past: None,
             history,
             limits,
             places: Semaphore::new(MAX_QUESTIONS),
         }
+    }
+
+    /// Counts also the errors that `past` has kept on the disk.
+    #[must_use]
+    pub fn keeping(mut self, past: Option<Arc<dyn PastSource>>) -> FabricJudge {
+        self.past = past;
+        self
     }
 
     /// Events since a time, oldest first, and the time from which on all are known.
@@ -219,10 +229,14 @@ impl Judge for FabricJudge {
             let published = self.view.published();
             let counters = self.counters.counters();
             let (now, limits) = (self.view.now(), self.limits);
-            let counters_from_unix_ms = self.started_unix_ms();
+            let started_unix_ms = self.started_unix_ms();
+            let past = self.past.as_ref().and_then(|past| past.past());
             compute(move || {
                 let is_collecting = counters.is_collecting;
+                let kept = Kept::read(past, since_unix_ms, now_unix_ms);
+                let counters_from_unix_ms = kept.from_unix_ms.unwrap_or(started_unix_ms);
                 let past = Readings {
+                    kept,
                     counters,
                     now,
                     began_unix_ms: published.began_unix_ms,

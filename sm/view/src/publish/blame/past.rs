@@ -1,11 +1,13 @@
 //! Counters of a port that moved since a time.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_mad::wire::perf::Counter;
 use rsm_monitor::counters::CountersSnapshot;
+use rsm_past::{PastReader, Quantity, Span, Wanted};
 
 /// Shortest time to which errors are attributed, so that one error gives no high rate.
 const SHORTEST_SPAN: Duration = Duration::from_secs(300);
@@ -44,8 +46,61 @@ pub(in crate::publish) trait Past: Send + Sync {
     fn moves(&self, port: PortKey, since_unix_ms: u64) -> Option<PortMoves>;
 }
 
-/// The last readings, whose errors reach back ten to twenty minutes.
+/// Errors on the disk since a time.
+#[derive(Default)]
+pub(super) struct Kept {
+    /// Errors of the ports that counted some.
+    errors: BTreeMap<PortKey, Vec<Moved>>,
+    /// Time from which on counters are kept; `None` if the past cannot be read.
+    pub(super) from_unix_ms: Option<u64>,
+}
+
+impl Kept {
+    /// Reads the errors of all ports.
+    pub(super) fn read(past: Option<PastReader>, since_unix_ms: u64, now_unix_ms: u64) -> Kept {
+        let Some(past) = past else {
+            return Kept::default();
+        };
+        let span = Span {
+            since_unix_ms,
+            until_unix_ms: now_unix_ms.saturating_add(1),
+        };
+        let moved = match past.moved(None, span, Wanted::Errors) {
+            Ok(moved) => moved,
+            Err(error) => {
+                tracing::warn!(%error, "the past of the counters counts for nothing");
+                return Kept::default();
+            }
+        };
+        let errors = moved.into_iter().map(|port| {
+            let errors = port.errors.iter().filter_map(|(quantity, errors)| {
+                let ms = errors.last_unix_ms.saturating_sub(errors.first_unix_ms);
+                let span = Duration::from_millis(ms).max(SHORTEST_SPAN);
+                Some(Moved {
+                    counter: counter(*quantity)?,
+                    count: errors.count,
+                    per_hour: errors.count as f64 * 3600.0 / span.as_secs_f64(),
+                    from_unix_ms: errors.first_unix_ms,
+                })
+            });
+            (port.port, errors.collect())
+        });
+        Kept {
+            errors: errors.collect(),
+            from_unix_ms: past.began_unix_ms(),
+        }
+    }
+}
+
+/// The counter of performance management by the name that the past has it under.
+fn counter(quantity: Quantity) -> Option<Counter> {
+    let named = |counter: &Counter| counter.name() == quantity.name();
+    Counter::ALL.into_iter().find(named)
+}
+
+/// The last readings, whose errors reach back ten to twenty minutes, and the errors on the disk.
 pub(super) struct Readings {
+    pub(super) kept: Kept,
     pub(super) counters: CountersSnapshot,
     pub(super) now: Time,
     /// The time of [`Time::ZERO`], in milliseconds since the Unix epoch.
@@ -64,8 +119,8 @@ impl Readings {
 }
 
 impl Past for Readings {
-    fn moves(&self, port: PortKey, since_unix_ms: u64) -> Option<PortMoves> {
-        let port = self.counters.port(port)?;
+    fn moves(&self, key: PortKey, since_unix_ms: u64) -> Option<PortMoves> {
+        let port = self.counters.port(key)?;
         if self.counters.is_stale(&port, self.now) {
             return None;
         }
@@ -85,8 +140,20 @@ impl Past for Readings {
                 from_unix_ms,
             })
         });
+        // The disk reaches further back, and the last readings have the step under way.
+        let mut errors: Vec<Moved> = errors.collect();
+        for kept in self.kept.errors.get(&key).into_iter().flatten() {
+            match errors
+                .iter_mut()
+                .find(|moved| moved.counter == kept.counter)
+            {
+                Some(moved) if moved.count >= kept.count => {}
+                Some(moved) => *moved = *kept,
+                None => errors.push(*kept),
+            }
+        }
         Some(PortMoves {
-            errors: errors.collect(),
+            errors,
             wait_share: rates.and_then(|rates| rates.wait_share).map(f64::from),
             use_share: reading.use_share().map(f64::from),
             bytes_per_s: rates
