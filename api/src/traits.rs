@@ -269,7 +269,7 @@ pub trait CountersQueries: Send + Sync + 'static {
         part: Option<&Selector>,
     ) -> Result<v1::GetTopPortsResponse, CountersError>;
 
-    /// What a part, or the fabric, counted in a span of the past. May take seconds, and waits for the
+    /// Counts of a part, or of the fabric, in a span of the past. May take seconds, and waits for the
     /// disk. The server has checked the number of steps.
     ///
     /// # Errors

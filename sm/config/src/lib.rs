@@ -71,7 +71,7 @@ pub use m_key_files::{CableEnd, guid2mkey_entry, neighbors_entry};
 pub use m_key_files::{load_foreign_m_keys, load_m_key_secrets, parse_m_key_secrets};
 pub use named_files::{checked_files, with_files};
 pub use node_names::{load_node_names, parse_node_names};
-pub use notify::{EventKinds, HttpUrl, MinSeverity, SyslogAddress, SyslogFacility, load_headers};
+pub use notify::{EventKinds, HttpUrl, SyslogAddress, load_headers};
 pub use opensm::{DEFAULT_PLACE, PARTITIONS, QOS_POLICY, is_default, read as read_opensm};
 pub use opensm::{KeyGroup, KeyOutcome};
 pub use partitions::{
@@ -101,8 +101,8 @@ pub use text_file::{ConfigError, FILE_MAX, NotText};
 pub use torus_file::{load_torus_layout, parse_torus_layout};
 pub use vl_tables::{SlToVl, VlWeights};
 pub use words::{
-    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, MKeyMode, SmLid, StoreBackend, Takeover,
-    TrustMode, Virtualization,
+    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, MKeyMode, MinSeverity, SmLid,
+    StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
 };
 
 use std::collections::BTreeSet;

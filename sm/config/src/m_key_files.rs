@@ -2,19 +2,15 @@
 //! and `neighbors`. No finding shows a key.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use rsm_ids::Guid;
 
 use super::c_number::number;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
-use super::text_file::read_text;
+use super::text_file::{access_of_others, read_text};
 use super::{ConfigError, SmConfig};
 use crate::m_keys::{ForeignKeys, SECRET_BYTES, SECRETS_MAX, Secret};
-
-/// Permission bits of group and others.
-const OTHERS: u32 = 0o077;
 
 /// The expected form of a line of `guid2mkey`.
 const TABLE_LINE: &str = "expected `0xGUID 0xM_KEY`";
@@ -77,34 +73,6 @@ pub fn load_m_key_secrets(file: &Path) -> Result<Vec<Secret>, ConfigError> {
         true => Err(ConfigError::Invalid { findings }),
         false => Ok(secrets),
     }
-}
-
-/// The error that others than the owner can read a secret `file`, if they can; `why` says why they
-/// must not.
-///
-/// # Errors
-///
-/// Fails if the file no longer exists.
-pub(super) fn access_of_others(
-    file: &Path,
-    text: &str,
-    why: &str,
-) -> Result<Vec<ConfigFinding>, ConfigError> {
-    let access = std::fs::metadata(file).map_err(|source| ConfigError::Read {
-        path: file.to_owned(),
-        source,
-    })?;
-    let mode = access.permissions().mode();
-    let mut findings = Findings::new(file, text);
-    if mode & OTHERS != 0 {
-        let found = format!(
-            "mode {:04o}: others than its owner have access",
-            mode & 0o7777
-        );
-        let expected = format!("expected 0600 or 0400: {why}");
-        findings.at(text, 0, ConfigSeverity::Error, found, expected);
-    }
-    Ok(findings.finish())
 }
 
 /// Parses the port GUID and M_Key on a line of `guid2mkey`: `0xGUID 0xM_KEY`.
@@ -196,6 +164,8 @@ pub fn load_foreign_m_keys(sm: &SmConfig) -> Result<ForeignKeys, ConfigError> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     const SECRET: &str = "0707070707070707070707070707070707070707070707070707070707070707";

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
 use super::known_key::{KNOWN_KEY, OPENS_NOTHING};
-use super::m_key_files::access_of_others;
-use super::text_file::{read_text, unread};
+use super::text_file::{access_of_others, read_text, unread};
 use super::{Config, ConfigError, SmConfig};
 
 /// Name of the file with the SA's key, in the folder of the configuration.

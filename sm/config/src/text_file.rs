@@ -3,13 +3,17 @@
 use std::error::Error as _;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::FileKind;
-use super::finding::{ConfigFinding, ConfigSeverity};
+use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 
 /// Bound of a file in bytes. A `guid2lid` of a full subnet has two megabytes.
 pub const FILE_MAX: u64 = 16 * 1024 * 1024;
+
+/// Permission bits of group and others.
+const OTHERS: u32 = 0o077;
 
 /// Why rsm does not use a file, not even in part.
 #[derive(Debug, thiserror::Error)]
@@ -141,4 +145,32 @@ pub(super) fn unread(file: &Path, error: &ConfigError, expected: &str) -> Config
         found,
         expected: expected.to_owned(),
     }
+}
+
+/// The error that others than the owner can read a secret `file`, if they can; `why` says why they
+/// must not.
+///
+/// # Errors
+///
+/// Fails if the file no longer exists.
+pub(super) fn access_of_others(
+    file: &Path,
+    text: &str,
+    why: &str,
+) -> Result<Vec<ConfigFinding>, ConfigError> {
+    let access = std::fs::metadata(file).map_err(|source| ConfigError::Read {
+        path: file.to_owned(),
+        source,
+    })?;
+    let mode = access.permissions().mode();
+    let mut findings = Findings::new(file, text);
+    if mode & OTHERS != 0 {
+        let found = format!(
+            "mode {:04o}: others than its owner have access",
+            mode & 0o7777
+        );
+        let expected = format!("expected 0600 or 0400: {why}");
+        findings.at(text, 0, ConfigSeverity::Error, found, expected);
+    }
+    Ok(findings.finish())
 }

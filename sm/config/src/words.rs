@@ -307,3 +307,94 @@ impl fmt::Display for Enforcement {
         f.pad(self.name())
     }
 }
+
+/// The least severity of the events that a receiver gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum MinSeverity {
+    /// All events.
+    #[default]
+    Info,
+    /// Something works, but not as it should.
+    Warning,
+    /// Something does not work.
+    Error,
+}
+
+impl MinSeverity {
+    /// All values.
+    pub const ALL: [MinSeverity; 3] = [MinSeverity::Info, MinSeverity::Warning, MinSeverity::Error];
+
+    /// Word for the value in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MinSeverity::Info => "info",
+            MinSeverity::Warning => "warning",
+            MinSeverity::Error => "error",
+        }
+    }
+}
+
+/// Facility of messages to syslog (RFC 5424, 6.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the words are those of the RFC")]
+pub enum SyslogFacility {
+    #[default]
+    Daemon,
+    User,
+    Local0,
+    Local1,
+    Local2,
+    Local3,
+    Local4,
+    Local5,
+    Local6,
+    Local7,
+}
+
+impl SyslogFacility {
+    /// All values.
+    pub const ALL: [SyslogFacility; 10] = [
+        SyslogFacility::Daemon,
+        SyslogFacility::User,
+        SyslogFacility::Local0,
+        SyslogFacility::Local1,
+        SyslogFacility::Local2,
+        SyslogFacility::Local3,
+        SyslogFacility::Local4,
+        SyslogFacility::Local5,
+        SyslogFacility::Local6,
+        SyslogFacility::Local7,
+    ];
+
+    /// Word for the value in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SyslogFacility::Daemon => "daemon",
+            SyslogFacility::User => "user",
+            SyslogFacility::Local0 => "local0",
+            SyslogFacility::Local1 => "local1",
+            SyslogFacility::Local2 => "local2",
+            SyslogFacility::Local3 => "local3",
+            SyslogFacility::Local4 => "local4",
+            SyslogFacility::Local5 => "local5",
+            SyslogFacility::Local6 => "local6",
+            SyslogFacility::Local7 => "local7",
+        }
+    }
+
+    /// Number of the facility in a message's priority.
+    pub const fn code(self) -> u8 {
+        match self {
+            SyslogFacility::User => 1,
+            SyslogFacility::Daemon => 3,
+            SyslogFacility::Local0 => 16,
+            SyslogFacility::Local1 => 17,
+            SyslogFacility::Local2 => 18,
+            SyslogFacility::Local3 => 19,
+            SyslogFacility::Local4 => 20,
+            SyslogFacility::Local5 => 21,
+            SyslogFacility::Local6 => 22,
+            SyslogFacility::Local7 => 23,
+        }
+    }
+}

@@ -19,11 +19,13 @@ mod notifier;
 pub mod otlp;
 pub mod queue;
 mod receiver;
+mod report;
 pub mod settings;
 pub mod source;
 pub mod syslog;
 
-pub use notifier::{Notifier, Report, Trouble};
+pub use notifier::Notifier;
+pub use report::{Report, Trouble};
 
 #[cfg(test)]
 mod tests;

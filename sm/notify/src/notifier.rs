@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use crate::filter::{Filter, MasterOnly, Standing};
 use crate::queue::{Folder, Queue};
 use crate::receiver::{Inbox, Status, Surroundings, Worker};
+use crate::report::Report;
 use crate::settings::{ReceiverSettings, Settings};
 use crate::source::Source;
 
@@ -19,19 +20,6 @@ const FOLDER: &str = "notify";
 
 /// Names of the receivers, in the order of [`Settings`].
 const KINDS: [&str; 3] = ["webhook", "syslog", "otlp"];
-
-/// A failure of a receiver that an operator should know, in words: what is wrong and where, what it
-/// means, what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// The receiver takes no events.
-    Undelivered(String),
-    /// The disk does not take events that wait.
-    Disk(String),
-}
-
-/// Called with the kind of a receiver and all its present troubles, when they change.
-pub type Report = Arc<dyn Fn(&'static str, Vec<Trouble>) + Send + Sync>;
 
 /// Sends events to receivers outside the fabric. No method waits for a receiver or a disk, but for
 /// [`Notifier::stop`].

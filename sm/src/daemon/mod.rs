@@ -147,15 +147,11 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     // With `once` no SA stays for hosts to register with.
     kept.core.reregister &= !options.once;
     let mut attached = setup.attach(sa_config, kept.sa, &keeper)?;
-    let _events = events::watch(
-        &options.fabric,
-        &attached.line.transport().local_port(),
-        sink(setup.inbox.clone()),
-    );
-    let notify = setup.notify()?;
-    let history = setup.open_history(keeper.history_sink(), &notify)?;
-    let past = setup.open_past(&attached)?;
-    let view = setup.view(&attached, history.as_ref(), shared_view, &notify);
+    let local = attached.line.transport().local_port();
+    let _events = events::watch(&options.fabric, &local, sink(setup.inbox.clone()));
+    let records = setup.open_records(keeper.history_sink(), &attached)?;
+    let history = records.history.as_ref();
+    let view = setup.view(&attached, history, shared_view, &records.notify);
     let controller = Arc::new(Controller::new(setup.inbox.clone(), view.clone()));
     let access = setup.access()?;
     let (gpu_hosts, servers) = if options.once {
@@ -165,12 +161,12 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         let state_dir = setup.state_dir().map(Path::to_owned);
         let host = ThisHost::new(state_dir, shares_store, access.clone());
         let limits = core_config.health.limits;
-        let kept = (history.as_ref(), past.as_ref());
+        let kept = (history, records.past.as_ref());
         let backend = attached.backend(&view, &controller, &gpu_hosts, kept, host, limits);
         let servers = setup.serve(&access, backend).await?;
         (Some(gpu_hosts), Some(servers))
     };
-    let recorder = history.as_ref().map(History::recorder);
+    let recorder = history.map(History::recorder);
     keeper.attach(gpu_hosts.as_ref(), recorder.as_ref());
     let checksums = core_config.checksums.clone();
     let partitions = core_config.policy.partitions.clone();
@@ -188,11 +184,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         counters: attached.counters,
         keeper,
         gpu_hosts,
-        records: Records {
-            history,
-            past,
-            notify,
-        },
+        records,
         dumper: Dumper::start(options.config.dump.dir.clone(), setup.findings.clone())?,
         state_dir: StateDir::start(setup.state_dir(), setup.findings.clone())?,
         service_manager: ServiceManager::from_environment(|name| std::env::var_os(name)),

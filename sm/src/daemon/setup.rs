@@ -30,7 +30,7 @@ use super::sa::{self, SaHandle, SaSetup};
 use super::server::{self, Serving};
 use super::settings;
 use super::simulator::Simulator;
-use super::{DaemonOptions, core_sink, errors_sink, gpu_sink, joins_sink, sink};
+use super::{DaemonOptions, Records, core_sink, errors_sink, gpu_sink, joins_sink, sink};
 
 /// Inputs that the start of every part needs.
 pub(super) struct Setup {
@@ -145,8 +145,22 @@ impl Setup {
         })
     }
 
+    /// Opens what records events and counters, and what sends events elsewhere.
+    pub(super) fn open_records(
+        &self,
+        share: Option<HistorySink>,
+        attached: &Attached,
+    ) -> anyhow::Result<Records> {
+        let notify = self.notify()?;
+        Ok(Records {
+            history: self.open_history(share, &notify)?,
+            past: self.open_past(attached)?,
+            notify,
+        })
+    }
+
     /// Starts the threads that send events to receivers outside the fabric.
-    pub(super) fn notify(&self) -> anyhow::Result<Notify> {
+    fn notify(&self) -> anyhow::Result<Notify> {
         let fabric = self.options.fabric.to_string();
         let (config, findings) = (&self.options.config, self.findings.clone());
         Notify::start(
@@ -164,7 +178,7 @@ impl Setup {
 
     /// Opens the history in the state folder, and records the start of this run there and for
     /// receivers outside the fabric.
-    pub(super) fn open_history(
+    fn open_history(
         &self,
         share: Option<HistorySink>,
         notify: &Notify,
@@ -182,7 +196,7 @@ impl Setup {
     }
 
     /// Starts to keep the past of the counters in the state folder, if that is configured.
-    pub(super) fn open_past(&self, attached: &Attached) -> anyhow::Result<Option<Past>> {
+    fn open_past(&self, attached: &Attached) -> anyhow::Result<Option<Past>> {
         let counters = &self.options.config.counters;
         let Some(dir) = self.state_dir() else {
             return Ok(None);

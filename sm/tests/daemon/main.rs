@@ -3,6 +3,7 @@
 mod dump_opensm;
 mod failing_files;
 mod gpu;
+mod notify;
 mod plan_command;
 mod proof_by_changes;
 mod service;

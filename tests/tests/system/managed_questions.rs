@@ -305,6 +305,19 @@ fn each_question_of_the_page_is_answered_by_its_command() {
     let ends = ["leaf-02", "spine-02"].map(|end| first.contains(end));
     assert_eq!(ends, [true, true], "{table}");
 
+    let command = site.command("A job is slow: is it the fabric?");
+    let hosts = command.split('`').next().unwrap_or_default();
+    let command = hosts.replace("HOSTS", "host-005 host-009");
+    let (code, judgement) = site.master.run(&command);
+    assert!([0, 4, 5].contains(&code), "{code}: {judgement}");
+    assert!(judgement.contains("2 hosts"), "{judgement}");
+    let command = site.command("When did the errors begin?");
+    let command = command.replace("leaf-03:5", "leaf-02:6");
+    site.master.line(&command, &["SymbolError"]);
+    let command = site.command("Which links had errors last night?");
+    let command = command.replace("22:00", &evening);
+    site.master.line(&command, &["leaf-02", "SymbolError"]);
+
     let command = site.command("Which host is gone, since when, why, where was it?");
     site.unlink("host-014", 1);
     let gone = site.master.line(&command, &["host", "host-014"]);

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use rsm_tests::binaries;
 use rsm_tests::bringup::LIMIT;
+use rsm_tests::clock::wait_for;
 use rsm_tests::parse::saquery;
 use rsm_tests::peer::require_peers;
 use rsm_tests::process::Finished;
@@ -312,8 +313,12 @@ fn normalised(command: &str, finished: &Finished) -> Vec<String> {
 
 /// Runs all commands with the names filled in.
 fn run_all(served: &Served) -> BTreeMap<&'static str, Finished> {
-    let nodes = served.diagnose(ASKER, "saquery", &["NR"]).unwrap();
-    let nodes = saquery::parse(&nodes.success().unwrap().stdout).unwrap();
+    // A manager that has brought the subnet up answers hosts a moment later.
+    let nodes = wait_for(LIMIT, || {
+        let nodes = served.diagnose(ASKER, "saquery", &["NR"]).unwrap();
+        saquery::parse(&nodes.success().ok()?.stdout).ok()
+    });
+    let nodes = nodes.expect("the SA answers");
     let mut words = BTreeMap::new();
     for (word, description) in NAMED {
         let mut nodes = nodes.iter();

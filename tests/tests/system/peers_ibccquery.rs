@@ -156,7 +156,7 @@ fn wait_until_set(rsm: &Rsm) {
     let set = wait_for_every(POLL, LIMIT, || {
         let agents = rsm.ask(&["congestion"]).unwrap();
         let agents = agents.as_array().unwrap().iter();
-        let set = agents.filter(|agent| agent["status"] == "set").count();
+        let set = agents.filter(|agent| agent["state"] == "set").count();
         (set >= 13).then_some(())
     });
     assert!(set.is_some(), "{}", rsm.ask(&["congestion"]).unwrap());

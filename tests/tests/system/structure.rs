@@ -74,6 +74,7 @@ const WALLS: &[(&str, &[&str])] = &[
             "rsm-routing",
         ],
     ),
+    ("rsm-notify", &["rsm-proto"]),
     (
         "rsm-view",
         &[

@@ -11,9 +11,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::{Inbox, Outcome, Sender};
 use crate::backoff::Backoff;
 use crate::queue::{Folder, Queue};
+use crate::report::{Report, Trouble};
 use crate::settings::ReceiverSettings;
 use crate::source::{Record, Source, timestamp};
-use crate::{Report, Trouble};
 
 /// Most records of one request.
 const BATCH: usize = 100;

@@ -40,7 +40,7 @@ const PASS: Duration = Duration::from_secs(1);
 pub struct PublishedCounters {
     view: Arc<View>,
     source: Arc<dyn CountersSource>,
-    /// What ports counted in the past; `None` if that is not kept.
+    /// Past of the counters; `None` if it is not kept.
     past: Option<Arc<dyn PastSource>>,
     /// Rankings of all ports, in the order of [`ORDERS`]. Readers who ask at the same time wait for
     /// one computation.
