@@ -89,6 +89,7 @@ const WALLS: &[(&str, &[&str])] = &[
             "rsm-store",
             "rsm-model",
             "rsm-routing",
+            "rsm-gdr",
         ],
     ),
 ];
