@@ -6,10 +6,12 @@
 pub mod codec;
 mod label;
 mod list;
+mod text;
 
 pub use codec::Codec;
 pub use label::Label;
 pub use list::{List, Paged};
+pub use text::printable;
 
 /// Messages, clients and servers of package `rsm.v1`.
 pub mod v1 {

@@ -1,7 +1,7 @@
 //! Describes an event in words: name, kind, severity and one sentence.
 
 use rsm_proto::v1::event::Change;
-use rsm_proto::{Label, v1};
+use rsm_proto::{Label, printable, v1};
 
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,7 +130,7 @@ pub fn sentence(change: &Change) -> String {
         Change::FindingRaised(it) => format!("{}: {}", it.kind, it.message),
         Change::FindingCleared(it) => format!("over: {}: {}", it.kind, it.message),
         Change::ConvergenceFinished(it) => format!("converged: {}", it.cause),
-        Change::OperatorActed(it) => act(it),
+        Change::OperatorActed(it) => it.sentence(),
         Change::EventsUnrecorded(it) => format!("{} events lost: {}", it.count, it.reason),
     };
     printable(&text)
@@ -166,30 +166,4 @@ fn end(description: &str, key: Option<&v1::PortKey>) -> String {
         || description.to_owned(),
         |key| format!("{description}:{} ({})", key.number, key.node_guid),
     )
-}
-
-fn act(act: &v1::OperatorActed) -> String {
-    let what = format!("{}: {} {}", act.operator, act.action, act.detail);
-    match act.refusal.as_str() {
-        "" => what.trim_end().to_owned(),
-        reason => format!("{} was refused: {reason}", what.trim_end()),
-    }
-}
-
-/// Escapes control characters, and those that change the direction or the visibility of text: names
-/// of nodes come from their firmware and hosts.
-pub fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        let is_hidden = matches!(
-            c,
-            '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-        );
-        match c.is_control() || is_hidden {
-            true => shown.extend(c.escape_unicode()),
-            false => shown.push(c),
-        }
-    }
-    shown
 }

@@ -4,17 +4,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rsm_proto::Label;
 use rsm_proto::v1;
 
+pub(crate) use rsm_proto::printable;
+
 pub(crate) use crate::time::timestamp;
 
 /// The mark of an absent value.
 pub(crate) const NONE: &str = "-";
-
-/// Text from the hardware without characters that move the cursor of a terminal.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
-}
 
 /// Text without the decoration that switches put around their host name, `MF0;leaf-03:MQM8790/U1`:
 /// `leaf-03`. Of a chassis, the part stays: `MF0;core:CS8500/L01/U1` reads `core/L01`.

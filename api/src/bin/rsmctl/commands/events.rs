@@ -130,7 +130,7 @@ fn describe(change: Option<&Change>) -> (&'static str, String) {
             "manager started",
             format!("rsm {} on {}", it.version, it.fabric),
         ),
-        Some(Change::OperatorActed(it)) => ("operator", act(it)),
+        Some(Change::OperatorActed(it)) => ("operator", it.sentence()),
         Some(Change::EventsUnrecorded(it)) => (
             "events lost",
             match it.count {
@@ -142,14 +142,6 @@ fn describe(change: Option<&Change>) -> (&'static str, String) {
             "unknown",
             "an event that this rsmctl does not know".to_owned(),
         ),
-    }
-}
-
-fn act(act: &v1::OperatorActed) -> String {
-    let what = format!("{}: {} {}", act.operator, act.action, act.detail);
-    match act.refusal.as_str() {
-        "" => what.trim_end().to_owned(),
-        reason => format!("{} was refused: {reason}", what.trim_end()),
     }
 }
 
