@@ -161,7 +161,7 @@ const FIRST_WITH_TAGS: u32 = 16;
 ///
 /// Hardware matching is off unless the environment asks for it (`UCX_RC_MLX5_TM_ENABLE`,
 /// `UCX_DC_MLX5_TM_ENABLE`), and an adapter that cannot passes over the request. RC and DC then do
-/// not connect it with one that does (`uct_rc_mlx5_iface_is_reachable_v2`, 1.21).
+/// not connect it with one that does (`uct_rc_mlx5_iface_is_reachable_v2`, 1.20).
 fn differ_in_tag_matching(analysis: &Analysis) -> bool {
     let mut seen = [false; 2];
     for host in &analysis.hosts {

@@ -14,7 +14,7 @@ use rsm_gdr::{Analysis, AnalysisConfig};
 use super::alone;
 use super::nccl::{far_port, is_named, setting};
 
-/// What a port that fails does to a connection.
+/// The effect of a port that fails on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     /// The ends never understood each other.
@@ -136,7 +136,7 @@ fn twin() -> HostInventory {
     host
 }
 
-/// The same host, with a PCIe function and a name for each port.
+/// A host as [`twin`] makes it, with a PCIe function and a name for each port.
 fn twin_functions() -> HostInventory {
     let mut host = twin();
     for (place, port) in host.hca_ports.iter_mut().enumerate() {
