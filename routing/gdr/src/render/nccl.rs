@@ -80,17 +80,18 @@ pub fn nccl_environment(
 /// its size (`recvMatchingScheme`), and no end asks the other which of the two it gets. Hosts without
 /// such ports therefore turn it off for all. A port that is down counts: the host gets it back.
 fn fleet_has_twin_ports(analysis: &Analysis) -> bool {
-    let mut hosts = (analysis.hosts.iter()).filter(|host| !host.inventory.gpus.is_empty());
-    hosts.all(|host| {
+    let hosts = analysis.hosts.iter();
+    let mut hosts = hosts
+        .filter(|host| !host.inventory.gpus.is_empty())
+        .peekable();
+    let has_twins = |host: &Host| {
         let ports = host.compute_ports();
-        let has_twin = |&one: &usize| {
-            let others = ports.iter().filter(|&&other| other != one);
-            others
-                .into_iter()
-                .any(|&other| host.inventory.share_adapter(one, other))
-        };
+        let are_twins =
+            |one: usize, other: usize| one != other && host.inventory.share_adapter(one, other);
+        let has_twin = |&one: &usize| ports.iter().any(|&other| are_twins(one, other));
         ports.iter().any(has_twin)
-    })
+    };
+    hosts.peek().is_some() && hosts.all(has_twins)
 }
 
 /// The distance that NCCL has to be allowed, where its own limit keeps GPUDirect RDMA off.

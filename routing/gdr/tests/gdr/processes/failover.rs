@@ -179,7 +179,7 @@ fn hosts_of_one_fleet_agree_on_failover() {
     let fleet = [
         ("a", twin()),
         ("b", down.clone()),
-        ("storage", without_gpus),
+        ("storage", without_gpus.clone()),
     ];
     for (port, outcome) in outcomes(&fleet, NcclVersion::RAILS) {
         let alone = port == format!("b {}", down.hca_ports[0].label());
@@ -190,7 +190,11 @@ fn hosts_of_one_fleet_agree_on_failover() {
         };
         assert_eq!(outcome, expected, "{port}");
     }
-    // Where some have one port alone, nobody counts on a second.
+    // Without any GPU there is nothing to go on with.
+    let analysis = alone(without_gpus.clone());
+    let file = nccl_environment(&analysis, "host", NcclVersion::RAILS).expect("names");
+    assert!(!file.contains("RESILIENCY"), "{file}");
+    // Where some have one port alone, no host counts on a second.
     let fleet = [("a", twin()), ("b", single())];
     for (port, outcome) in outcomes(&fleet, NcclVersion::RAILS) {
         assert_eq!(outcome, Outcome::Fails, "{port}");
