@@ -11,6 +11,7 @@ pub mod limits;
 pub mod link_rate;
 pub mod manual;
 pub mod model;
+pub mod node_list;
 pub mod resolve;
 pub mod v1_fields;
 

@@ -7,7 +7,7 @@ use axum::http::uri::Authority;
 use axum::http::{Method, Request, StatusCode};
 
 use crate::reply::{Reply, failure};
-use crate::ufm;
+use crate::{netq, ufm};
 
 /// Refuses a request that does not only read, that names another host than this, or that a page of
 /// another site has made.
@@ -24,7 +24,8 @@ pub(crate) fn check<B>(
     if ufm::is_path(request.uri().path()) {
         return check_site(request, false);
     }
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    if !reads && !(*request.method() == Method::POST && netq::is_posted(request.uri().path())) {
         let text = format!(
             "{}: this address serves only GET and HEAD",
             request.method()

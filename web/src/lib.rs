@@ -11,6 +11,7 @@ pub mod graph;
 mod guard;
 pub mod limits;
 mod metrics;
+mod netq;
 mod page;
 mod places;
 mod reply;

@@ -31,7 +31,7 @@ use crate::reply::{self, Reply};
 use crate::shared::Shared;
 use crate::shown::{Shown, ShownTexts};
 use crate::ufm::{self, Ufm, UfmSettings};
-use crate::{api, changes, guard, page, scrape};
+use crate::{api, changes, guard, netq, page, scrape};
 
 /// The pause after a failed accept, which means that the system lacks some resource.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
@@ -163,6 +163,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .merge(page::routes())
         .merge(api::routes())
         .merge(changes::routes())
+        .merge(netq::routes())
         .merge(scrape::routes())
         .fallback(async || reply::failure(StatusCode::NOT_FOUND, "there is nothing at this path"))
         .with_state(shared)

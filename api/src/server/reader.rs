@@ -183,5 +183,6 @@ methods! {
         list_gpu_hosts(ListGpuHostsRequest) -> ListGpuHostsResponse,
         get_gpu_hints(GetGpuHintsRequest) -> GetGpuHintsResponse,
         get_gpu_pair(GetGpuPairRequest) -> GetGpuPairResponse,
-        get_gpu_status(GetGpuStatusRequest) -> GetGpuStatusResponse;
+        get_gpu_status(GetGpuStatusRequest) -> GetGpuStatusResponse,
+        export_gpu_file(ExportGpuFileRequest) -> ExportGpuFileResponse;
 }

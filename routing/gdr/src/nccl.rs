@@ -18,6 +18,9 @@ impl NcclVersion {
     /// The first that goes on with the other port of an adapter where one fails
     /// (`NCCL_IB_RESILIENCY_PORT_FAILOVER`).
     pub const FAILOVER: NcclVersion = NcclVersion(2, 29, 7);
+    /// The first that takes such a port back when it works again
+    /// (`NCCL_IB_RESILIENCY_PORT_RECOVERY`).
+    pub const RECOVERY: NcclVersion = NcclVersion(2, 30, 3);
     /// The first that by itself uses GPUDirect RDMA over a coherent link (`NCCL_NET_GDR_C2C`).
     pub const COHERENT: NcclVersion = NcclVersion(2, 27, 0);
 }

@@ -216,7 +216,7 @@ fn exported_files_are_the_same_with_and_without_a_manager() {
         assert!(!alone.is_empty(), "{format}");
     }
     for format in ["ompi-hostfile", "ports", "rank-gpus"] {
-        let hosts = ["--hosts", "host-001,host-020", "--file", format];
+        let hosts = ["--hosts", "host-[001,020]", "--file", format];
         let online = story.program_in(
             story.directory.path(),
             &[&["gpu", "plan"][..], &hosts].concat(),

@@ -93,7 +93,8 @@ pub struct GpuHint {
     pub tier: Option<Tier>,
     /// The rail of the first: the slot whose leaf it reaches.
     pub rail: Option<u16>,
-    /// The ports to use when it fails, nearest first.
+    /// The ports to use when it fails, nearest first; of equal ones those that share neither its
+    /// adapter nor its leaf.
     pub fallbacks: Vec<usize>,
     /// Whether to expect GPUDirect RDMA.
     pub gdr: Gdr,
@@ -148,9 +149,12 @@ pub(super) fn hints(
             .copied()
             .filter(|port| !ports.contains(port))
             .collect();
+        let first = ports.first().copied();
         rest.sort_by_key(|&port| {
             (
                 inventory.tier(gpu, port).map_or(u8::MAX, |tier| tier as u8),
+                first.is_some_and(|first| inventory.share_adapter(first, port)),
+                first.is_some_and(|first| leaf(port).is_some() && leaf(first) == leaf(port)),
                 port,
             )
         });

@@ -277,6 +277,15 @@ impl HostInventory {
         entry.virtual_function || self.hca_ports.iter().any(physical)
     }
 
+    /// Whether two ports, by their places, are of one adapter: PCIe functions of one device, or ports
+    /// of one function.
+    pub fn share_adapter(&self, one: usize, other: usize) -> bool {
+        let (one, other) = (&self.hca_ports[one], &self.hca_ports[other]);
+        let card = |port: &HcaPort| port.pci.map(|pci| (pci.domain, pci.bus, pci.device));
+        let same_card = card(one).is_some() && card(one) == card(other);
+        same_card || one.device.is_some() && one.device == other.device
+    }
+
     /// The nearest any GPU is to a port.
     pub fn nearest_gpu(&self, port: usize) -> Option<Tier> {
         (0..self.gpus.len())

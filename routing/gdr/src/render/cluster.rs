@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::RenderError;
-use super::groups::{Group, domains, fnv, units};
+use super::groups::{Group, domains, fnv, units, units_with_others};
 use crate::Analysis;
 
 /// The longest value of a label of Kubernetes.
@@ -24,14 +24,14 @@ struct Instance<'a> {
     labels: BTreeMap<&'static str, String>,
 }
 
-/// The graph that topograph's `graph` engine gives: every host with its unit, the pods above it,
-/// and its part of the fabric.
+/// The graph that topograph's `graph` engine gives: every host, also one without GPUs, with its unit
+/// or leaf, the pods above it, and its part of the fabric.
 ///
 /// # Errors
 /// No fabric, or no host in it.
 pub fn topograph_graph(analysis: &Analysis) -> Result<String, RenderError> {
     let domain = domain_of(analysis);
-    let units = units(analysis)?;
+    let units = units_with_others(analysis)?;
     let mut instances = Vec::new();
     for unit in &units {
         for &id in &unit.hosts {

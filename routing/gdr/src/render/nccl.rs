@@ -55,8 +55,11 @@ pub fn nccl_environment(
         "NCCL_CROSS_NIC={}",
         if planes.len() > 1 { 0 } else { 2 }
     );
-    if version >= NcclVersion::FAILOVER && has_twin_ports(analysis, place) {
+    if version >= NcclVersion::FAILOVER && fleet_has_twin_ports(analysis) {
         out.push_str("NCCL_IB_RESILIENCY_PORT_FAILOVER=1\n");
+        if version >= NcclVersion::RECOVERY {
+            out.push_str("NCCL_IB_RESILIENCY_PORT_RECOVERY=1\n");
+        }
     }
     if let Some(level) = gdr_level(analysis, place, version) {
         let _ = writeln!(out, "NCCL_NET_GDR_LEVEL={level}");
@@ -70,20 +73,25 @@ pub fn nccl_environment(
     Ok(out)
 }
 
-/// Whether some GPU has two ports of one adapter, which NCCL fuses into one device: the traffic of
-/// a port that fails has the other one to go on.
-fn has_twin_ports(analysis: &Analysis, place: usize) -> bool {
-    let ports = &analysis.hosts[place].inventory.hca_ports;
-    let card = |port: usize| ports[port].pci.map(|pci| (pci.domain, pci.bus, pci.device));
-    let are_twins = |one: usize, other: usize| {
-        let device = &ports[one].device;
-        let same_card = card(one).is_some() && card(one) == card(other);
-        one != other && (same_card || device.is_some() && *device == ports[other].device)
+/// Whether every GPU host has two compute ports of one adapter. NCCL fuses these into one device, so
+/// that the traffic of a port that fails has the other one to go on.
+///
+/// All hosts of a job need the same setting: with it, NCCL 2.30 sends a message's number in place of
+/// its size (`recvMatchingScheme`), and no end asks the other which of the two it gets. Hosts without
+/// such ports therefore turn it off for all. A port that is down counts: the host gets it back.
+fn fleet_has_twin_ports(analysis: &Analysis) -> bool {
+    let hosts = analysis.hosts.iter();
+    let mut hosts = hosts
+        .filter(|host| !host.inventory.gpus.is_empty())
+        .peekable();
+    let has_twins = |host: &Host| {
+        let ports = host.compute_ports();
+        let are_twins =
+            |one: usize, other: usize| one != other && host.inventory.share_adapter(one, other);
+        let has_twin = |&one: &usize| ports.iter().any(|&other| are_twins(one, other));
+        ports.iter().any(has_twin)
     };
-    analysis.hints[place].iter().any(|hint| {
-        let mut firsts = hint.ports.iter();
-        firsts.any(|&one| hint.ports.iter().any(|&other| are_twins(one, other)))
-    })
+    hosts.peek().is_some() && hosts.all(has_twins)
 }
 
 /// The distance that NCCL has to be allowed, where its own limit keeps GPUDirect RDMA off.

@@ -153,6 +153,29 @@ pub(super) fn pattern(gpu: &Gpu) -> String {
     out
 }
 
+/// The first number of the firmware of ConnectX-5, the first adapter that matches tags in hardware:
+/// those of earlier adapters are lower.
+const FIRST_WITH_TAGS: u32 = 16;
+
+/// Whether the hosts' compute ports are of adapters that match tags in hardware and of others.
+///
+/// Hardware matching is off unless the environment asks for it (`UCX_RC_MLX5_TM_ENABLE`,
+/// `UCX_DC_MLX5_TM_ENABLE`), and an adapter that cannot passes over the request. RC and DC then do
+/// not connect it with one that does (`uct_rc_mlx5_iface_is_reachable_v2`, 1.20).
+fn differ_in_tag_matching(analysis: &Analysis) -> bool {
+    let mut seen = [false; 2];
+    for host in &analysis.hosts {
+        for port in host.compute_ports() {
+            let firmware = host.inventory.hca_ports[port].firmware.as_deref();
+            let first = firmware.and_then(|text| text.split('.').next()?.parse::<u32>().ok());
+            if let Some(first) = first {
+                seen[usize::from(first >= FIRST_WITH_TAGS)] = true;
+            }
+        }
+    }
+    seen == [true; 2]
+}
+
 /// UCX's environment for each process of a host, as a shell script to be sourced.
 ///
 /// Path bits are stated where the port at the other end of a path can have them: UCX is the one
@@ -189,6 +212,9 @@ pub fn ucx_script(analysis: &Analysis, host: &str) -> Result<String, RenderError
         let _ = writeln!(out, "{line} ;;");
     }
     out.push_str(OTHER_GPU);
+    if differ_in_tag_matching(analysis) {
+        out.push_str("export UCX_RC_MLX5_TM_ENABLE=n UCX_DC_MLX5_TM_ENABLE=n\n");
+    }
     Ok(out)
 }
 

@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 pub(super) use report::Summary;
+use rsm_api::node_list;
 use rsm_config::load_categories;
 use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::findings::GpuSeverity;
@@ -97,8 +98,8 @@ enum Command {
     Plan {
         /// A file in ibnetdiscover's format, or a generator such as superpod
         fabric: String,
-        /// The hosts, separated by commas; all of them if left out
-        #[arg(long, value_delimiter = ',', value_name = "HOST")]
+        /// The hosts, as a list like gpu[001-064,070],login-1; all of them if left out
+        #[arg(long, value_name = "HOSTS")]
         hosts: Vec<String>,
         /// The number of GPUs of each host
         #[arg(long, default_value_t = 8, value_name = "COUNT")]
@@ -220,7 +221,11 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
             file,
             ..
         } => {
-            let request = analysis.job_request(hosts.clone(), *gpus, *pattern);
+            let hosts = match hosts.is_empty() {
+                true => Vec::new(),
+                false => node_list::expand(hosts).map_err(anyhow::Error::msg)?,
+            };
+            let request = analysis.job_request(hosts, *gpus, *pattern);
             let plan = analysis.plan(&request)?;
             match file {
                 None => report::plan(&analysis, &plan, args.format)?,

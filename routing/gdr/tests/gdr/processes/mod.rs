@@ -2,8 +2,10 @@
 //! the port that was chosen for it, under any names and orders of devices.
 
 mod exports;
+mod failover;
 mod nccl;
 mod nvshmem;
+mod tags;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -62,13 +62,13 @@ struct Nccl<'a> {
     to_gpu: Vec<Path>,
 }
 
-fn setting<'a>(environment: &'a str, name: &str) -> Option<&'a str> {
+pub(super) fn setting<'a>(environment: &'a str, name: &str) -> Option<&'a str> {
     let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix('=');
     environment.lines().find_map(value)
 }
 
 /// Whether `NCCL_IB_HCA` keeps a port.
-fn is_named(list: Option<&str>, port: &HcaPort) -> bool {
+pub(super) fn is_named(list: Option<&str>, port: &HcaPort) -> bool {
     let Some(list) = list else { return true };
     let (not, list) = list
         .strip_prefix('^')
@@ -433,7 +433,7 @@ fn reverse_ports(host: &mut HostInventory) {
 }
 
 /// A host with a port beside each GPU but the last, whose port is at `last`.
-fn far_port(last: Tier, linked: bool) -> HostInventory {
+pub(super) fn far_port(last: Tier, linked: bool) -> HostInventory {
     let mut host = HostInventory::empty(InventorySource::Generated);
     host.gpus = (0..4)
         .map(|index| Gpu {
@@ -510,29 +510,6 @@ fn the_level_is_as_low_as_the_gpus_of_a_host_allow() {
     let mut without = far_port(Tier::Node, false);
     without.gpus[3].gdr = Some(false);
     assert_eq!(level(without), None);
-}
-
-#[test]
-fn failover_is_on_where_a_gpu_has_two_ports_of_one_adapter_and_nccl_knows_it() {
-    let mut host = far_port(Tier::Pix, true);
-    let single = host.clone();
-    let second = |port: &HcaPort| HcaPort {
-        port: 2,
-        ..port.clone()
-    };
-    host.hca_ports = (host.hca_ports.iter())
-        .flat_map(|port| [port.clone(), second(port)])
-        .collect();
-    host.tiers = single.tiers.iter().flat_map(|&tier| [tier, tier]).collect();
-    let failover = |host: &HostInventory, version| {
-        let file = nccl_environment(&alone(host.clone()), "host", version).expect("names");
-        setting(&file, "NCCL_IB_RESILIENCY_PORT_FAILOVER").map(str::to_owned)
-    };
-    let on = Some("1".to_owned());
-    assert_eq!(failover(&host, NcclVersion::RAILS), on);
-    assert_eq!(failover(&host, NcclVersion(2, 29, 7)), on);
-    assert_eq!(failover(&host, NcclVersion(2, 29, 6)), None);
-    assert_eq!(failover(&single, NcclVersion::RAILS), None);
 }
 
 /// Whether findings or warnings of a job have the operator allow GPUDirect RDMA.

@@ -3,6 +3,7 @@ mod hosts;
 use std::path::PathBuf;
 
 use clap::Args;
+use rsm_api::node_list;
 use rsm_proto::v1;
 use rsm_proto::v1::{BlameBearing, BlameVerdict};
 
@@ -44,7 +45,7 @@ pub(crate) async fn run(arguments: BlameArguments, session: &mut Session) -> Res
     let request = v1::JudgeJobRequest {
         hosts: match &arguments.job {
             Some(file) => hosts::of_file(file)?,
-            None => hosts::of_words(&arguments.hosts).map_err(Failure::Usage)?,
+            None => node_list::expand(&arguments.hosts).map_err(Failure::Usage)?,
         },
         since_unix_ms: time::parse_optional(arguments.since.as_deref())?,
     };

@@ -1,7 +1,8 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use rsm_gdr::render::{JobFile, LaunchedRank};
+use rsm_api::node_list;
+use rsm_gdr::render::{Exporter, JobFile, LaunchedRank};
 use rsm_proto::v1;
 
 use super::{GpuCommand, check, import};
@@ -48,6 +49,10 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
             pattern,
             file,
         } => {
+            let hosts = match hosts.is_empty() {
+                true => hosts,
+                false => node_list::expand(&hosts).map_err(Failure::Usage)?,
+            };
             let request = v1::PlanGpuJobRequest {
                 hosts,
                 gpus_per_host: gpus,
@@ -73,10 +78,23 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
                 ..Default::default()
             };
             match dir {
-                Some(dir) => export_all(request, &dir, session).await,
+                Some(dir) => {
+                    one_of_each_host(&request.name)?;
+                    export_all(request, &dir, session).await
+                }
                 None => export(request, session).await,
             }
         }
+    }
+}
+
+/// Refuses a format that has one file for all hosts.
+fn one_of_each_host(format: &str) -> Result<(), Failure> {
+    match Exporter::named(format) {
+        Some(exporter) if !exporter.of_host => Err(Failure::Usage(format!(
+            "{format} is one file for all hosts: leave --all and --dir out"
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -442,5 +460,19 @@ fn launched(rank: v1::GpuRank) -> LaunchedRank {
         gpu: rank.gpu,
         rail: rank.rail,
         port: Some(rank.port).filter(|port| !port.is_empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_for_all_hosts_is_not_written_for_each() {
+        assert!(one_of_each_host("nccl-env").is_ok());
+        let error = one_of_each_host("slurm-tree");
+        assert!(
+            matches!(error, Err(Failure::Usage(text)) if text.starts_with("slurm-tree is one file"))
+        );
     }
 }

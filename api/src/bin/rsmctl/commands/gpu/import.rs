@@ -5,7 +5,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use rsm_gdr::import::{
-    InventoryFormat, MAX_BYTES, MAX_STREAM_BYTES, host_of_file, hosts_of_stream, import, to_json,
+    ImportError, ImportReason, InventoryFormat, MAX_BYTES, MAX_STREAM_BYTES, host_of_file,
+    hosts_of_stream, import, to_json,
 };
 use rsm_gdr::inventory::HostInventory;
 use rsm_proto::v1;
@@ -18,6 +19,9 @@ use crate::text::{count, printable};
 /// The name, without extension, of the file in a folder that applies to hosts without a file of
 /// their own.
 const DEFAULT: &str = "default";
+
+/// The maximum number of characters of a text that an error shows.
+const SHOWN: usize = 60;
 
 fn bad(path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::Refused(format!("{}: {error}", path.display()))
@@ -74,8 +78,7 @@ pub(super) async fn many(
     };
     let mut requests = Vec::new();
     let mut machine_type = None;
-    for (host, sources) in hosts {
-        let inventory = merged(&sources, format)?;
+    for (host, inventory) in inventories(hosts, format)? {
         match host.as_str() {
             DEFAULT => machine_type = Some(inventory),
             _ => requests.push(v1::ImportGpuHostsRequest {
@@ -166,6 +169,48 @@ fn of_stream(file: &Path) -> Result<BTreeMap<String, Vec<Source>>, Failure> {
     Ok(hosts.into_iter().map(source).collect())
 }
 
+/// The inventory of each host.
+///
+/// # Errors
+/// Files that cannot be read, of all hosts at once, so that one more import can leave them all out.
+fn inventories(
+    hosts: BTreeMap<String, Vec<Source>>,
+    format: Option<i32>,
+) -> Result<BTreeMap<String, HostInventory>, Failure> {
+    let (mut out, mut refused) = (BTreeMap::new(), Vec::new());
+    for (host, sources) in hosts {
+        match merged(&sources, format) {
+            Ok(inventory) => {
+                out.insert(host, inventory);
+            }
+            Err(Failure::Refused(reason)) => refused.push(reason),
+            Err(other) => return Err(other),
+        }
+    }
+    match refused.len() {
+        0 => Ok(out),
+        number => {
+            let hosts = count(number as u64, "host", "hosts");
+            let reasons = refused.join("\n");
+            let text = format!("no host is imported, because of {hosts}:\n{reasons}");
+            Err(Failure::Refused(text))
+        }
+    }
+}
+
+/// The error about a file, with the begin of a text that is no matrix: a tool that fails says why.
+fn refusal(error: &ImportError, content: &[u8]) -> String {
+    let text = String::from_utf8_lossy(content);
+    let begin = text.lines().find(|line| !line.trim().is_empty());
+    match begin.filter(|_| error.reason == ImportReason::NoHeader) {
+        Some(begin) => {
+            let begin: String = begin.trim().chars().take(SHOWN).collect();
+            format!("{error}; it begins with `{begin}`")
+        }
+        None => error.to_string(),
+    }
+}
+
 /// One host from its files; where they disagree the first by name holds, and a warning says so.
 fn merged(sources: &[Source], format: Option<i32>) -> Result<HostInventory, Failure> {
     let refused =
@@ -175,7 +220,8 @@ fn merged(sources: &[Source], format: Option<i32>) -> Result<HostInventory, Fail
         let known = InventoryFormat::ALL.into_iter();
         let named = known.into_iter().find(|&one| Some(number(one)) == format);
         let format = named.unwrap_or_else(|| InventoryFormat::detect(content));
-        let read = import(format, content).map_err(|error| refused(name, &error))?;
+        let read = import(format, content);
+        let read = read.map_err(|error| refused(name, &refusal(&error, content)))?;
         let Some(host) = &mut host else {
             host = Some(read);
             continue;
@@ -191,4 +237,45 @@ fn merged(sources: &[Source], format: Option<i32>) -> Result<HostInventory, Fail
         host.check().map_err(|error| refused(name, &error))?;
     }
     host.ok_or_else(|| Failure::Refused("a host without a file".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MATRIX: &str = "\tGPU0\tmlx5_0\nGPU0\t X \tPIX\nmlx5_0\tPIX\t X \n";
+
+    fn read(hosts: &[(&str, &str)]) -> Result<BTreeMap<String, HostInventory>, String> {
+        let source = |&(host, text): &(&str, &str)| {
+            let name = format!("all.txt, host {host}");
+            (host.to_owned(), vec![(name, text.as_bytes().to_vec())])
+        };
+        inventories(hosts.iter().map(source).collect(), None).map_err(|failure| match failure {
+            Failure::Refused(text) => text,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn every_host_without_a_matrix_is_named_with_what_it_printed() {
+        let hosts = read(&[("a", MATRIX), ("b", MATRIX)]).expect("two hosts");
+        assert_eq!(hosts.keys().collect::<Vec<_>>(), ["a", "b"]);
+        let failed =
+            "\nNVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.";
+        let error = read(&[("a", failed), ("b", MATRIX), ("c", "")]).expect_err("two are none");
+        let lines: Vec<&str> = error.lines().collect();
+        assert_eq!(lines[0], "no host is imported, because of 2 hosts:");
+        assert!(
+            lines[1].starts_with("all.txt, host a: line 2: no header row"),
+            "{error}"
+        );
+        let shown =
+            "; it begins with `NVIDIA-SMI has failed because it couldn't communicate with t`";
+        assert!(lines[1].ends_with(shown), "{error}");
+        assert!(
+            lines[2].starts_with("all.txt, host c: line 1: no header row"),
+            "{error}"
+        );
+        assert_eq!(lines.len(), 3);
+    }
 }

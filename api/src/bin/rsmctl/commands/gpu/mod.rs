@@ -66,8 +66,8 @@ pub(crate) enum GpuCommand {
     },
     /// The order of ranks for a job, and the load of its traffic
     Plan {
-        /// The hosts, separated by commas; all of them if left out
-        #[arg(long, value_delimiter = ',', value_name = "HOST")]
+        /// The hosts, as a list like gpu[001-064,070],login-1; all of them if left out
+        #[arg(long, value_name = "HOSTS")]
         hosts: Vec<String>,
         /// GPUs of each host
         #[arg(long, default_value_t = 8, value_name = "COUNT")]

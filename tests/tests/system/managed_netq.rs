@@ -1,0 +1,92 @@
+//! The calls that topograph makes with its provider `netq`, against a running rsm.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rsm_tests::clock::wait_for;
+use rsm_tests::gpu_matrix::gpu_matrix;
+use rsm_tests::web::{Answer, Site, exchange, get, get_with, write};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+const LOGIN: &str = "/api/netq/auth/v1/login";
+const GRAPH: &str = "/api/netq/telemetry/v1/object/topologygraph/fetch-topology";
+
+fn post(site: &Site, path: &str, body: &str) -> Answer {
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        site.address(),
+        body.len()
+    );
+    exchange(site.address(), request.as_bytes())
+}
+
+/// The graph, as topograph asks for it with the token of a login.
+fn graph(site: &Site) -> Answer {
+    let login = post(
+        site,
+        LOGIN,
+        r#"{"username":"topograph", "password":"secret"}"#,
+    );
+    assert_eq!(login.status, 200, "{}", login.text());
+    let login = login.json();
+    let premises = login["premises"].as_array().expect("premises");
+    let seen: Vec<&Value> = (premises.iter())
+        .filter(|one| one["config_key_viewed"] == true)
+        .collect();
+    assert_eq!(seen.len(), 1, "{login}");
+    assert!(login["access_token"].is_string(), "{login}");
+    let select = format!("/api/netq/auth/v1/select/opid/{}", seen[0]["opid"]);
+    let bearer = [("host", site.address()), ("authorization", "Bearer none")];
+    let selected = get_with(site.address(), &select, &bearer);
+    assert!(selected.json()["access_token"].is_string());
+    post(
+        site,
+        &format!("{GRAPH}?timestamp=0"),
+        r#"{"filters": [], "subgroupNestingDepth":2}"#,
+    )
+}
+
+#[test]
+fn topograph_reads_units_of_gpu_hosts_as_it_reads_a_netq_server() {
+    let site = Site::start("superpod:su=2");
+    // Without a host there is no graph, and the reason is told.
+    let refused = graph(&site);
+    assert_eq!(refused.status, 409, "{}", refused.text());
+    assert!(refused.json()["error"].is_string());
+
+    let file = site.directory().join("dgx.txt");
+    write(&file, gpu_matrix(&[]).as_bytes());
+    let file = file.display().to_string();
+    site.rsmctl(&["gpu", "import", "--host", "dgx", "--machine-type", &file]);
+    let hosts = || {
+        let answer = graph(&site);
+        (answer.status == 200).then(|| answer.json())
+    };
+    let answer = wait_for(LIMIT, hosts).expect("a graph");
+    let nodes = answer[0]["nodes"][0]["compounded_nodes"].as_array();
+    let mut by_tier: BTreeMap<i64, BTreeSet<&str>> = BTreeMap::new();
+    for node in nodes.expect("nodes") {
+        let tier = node["tier"].as_i64().expect("a number");
+        let name = node["name"].as_str().expect("text");
+        by_tier.entry(tier).or_default().insert(name);
+    }
+    let sizes: Vec<(i64, usize)> = by_tier
+        .iter()
+        .map(|(tier, names)| (*tier, names.len()))
+        .collect();
+    assert_eq!(sizes, [(-1, 64), (0, 2), (1, 1)], "{answer}");
+    // Each host and each unit has one link up.
+    let links = answer[0]["links"].as_array().expect("links");
+    assert_eq!(links.len(), 66, "{answer}");
+
+    let domains = get(site.address(), "/nmx/v1/compute-nodes");
+    assert_eq!(
+        (domains.status, domains.json()),
+        (200, Value::Array(Vec::new()))
+    );
+    // No other path takes POST.
+    let refused = post(&site, "/nmx/v1/compute-nodes", "{}");
+    assert_eq!(refused.status, 405, "{}", refused.text());
+}
