@@ -149,6 +149,10 @@ pub trait Subnet: Send + Sync + 'static {
     /// The missing nodes and cables by ascending key.
     fn missing(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::Missing>>;
 
+    /// The moves that make the fabric as designed, in their order, those with a number above
+    /// `after`.
+    fn design_moves(&self, after: Option<u64>, limit: usize) -> Page<v1::DesignMove>;
+
     /// The missing switches, and the missing cables between switches, for a drawing.
     fn gone_switches(&self) -> GoneSwitches;
 

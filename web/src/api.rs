@@ -96,6 +96,7 @@ routes! {
     "route" => resolve_route(ResolveRouteRequest),
     "findings" => list_findings(ListFindingsRequest),
     "missing" => list_missing(ListMissingRequest),
+    "design-moves" => list_design_moves(ListDesignMovesRequest),
     "drained" => list_drained(ListDrainedRequest),
     "convergences" => list_convergences(ListConvergencesRequest),
     "activity" => get_activity(GetActivityRequest),

@@ -30,6 +30,7 @@ const NEEDS: &[ServiceNeeds] = &[
             ("ResolveRoute", Read),
             ("ListFindings", Read),
             ("ListMissing", Read),
+            ("ListDesignMoves", Read),
         ],
     },
     ServiceNeeds {

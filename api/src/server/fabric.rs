@@ -217,4 +217,12 @@ impl FabricService for Fabric {
         let page = self.subnet.missing(listing.after(), listing.limit());
         listing.answer_keyed(page)
     }
+    async fn list_design_moves(
+        &self,
+        request: Request<v1::ListDesignMovesRequest>,
+    ) -> Result<Response<v1::ListDesignMovesResponse>, Status> {
+        let (_, listing) = Listing::of(request)?;
+        let page = self.subnet.design_moves(listing.after(), listing.limit());
+        listing.answer(page, |one| one.number)
+    }
 }

@@ -144,7 +144,8 @@ methods! {
         get_forwarding_table(GetForwardingTableRequest) -> GetForwardingTableResponse,
         resolve_route(ResolveRouteRequest) -> ResolveRouteResponse,
         list_findings(ListFindingsRequest) -> ListFindingsResponse,
-        list_missing(ListMissingRequest) -> ListMissingResponse;
+        list_missing(ListMissingRequest) -> ListMissingResponse,
+        list_design_moves(ListDesignMovesRequest) -> ListDesignMovesResponse;
     convergence:
         list_convergences(ListConvergencesRequest) -> ListConvergencesResponse,
         get_activity(GetActivityRequest) -> GetActivityResponse;

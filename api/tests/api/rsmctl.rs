@@ -418,6 +418,58 @@ fn a_standby_shows_its_state_the_master_and_the_other_managers() {
 }
 
 #[test]
+fn design_prints_how_far_the_cables_are_right_and_the_moves_in_order() {
+    let none = Served::start(Fake::tree(2, 1));
+    let refused = run(&none, &["design"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("`design.file`"), "{said}");
+
+    let mut fake = Fake::tree(2, 1);
+    fake.design = Some(v1::DesignState {
+        designed: 1200,
+        right: 8,
+        wrong: 2,
+        moves: 1200,
+        ..v1::DesignState::default()
+    });
+    // More than a page holds.
+    let moves = (1..=1200).map(|number| v1::DesignMove {
+        number,
+        kind: v1::DesignMoveKind::Connect.into(),
+        first: format!("leaf-1:{number}"),
+        second: "spine-1:1".to_owned(),
+        makes: format!("leaf-1:{number} - spine-1:1"),
+    });
+    fake.design_moves = moves.collect();
+    let served = Served::start(fake);
+    let text = printed(&served, &["design"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "cables as designed: 8 of 1200 (0 %), 2 wrong");
+    assert_eq!(lines[1], "1200 moves make the others right:");
+    assert_eq!(lines[2], "   1  lay a cable leaf-1:1 - spine-1:1");
+    assert_eq!(lines.len(), 2 + 1200, "{text}");
+    let text = printed(&served, &["design", "--limit", "3"]);
+    assert_eq!(text.lines().count(), 2 + 3, "{text}");
+    let json = printed(&served, &["design", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["design"]["right"], 8);
+    assert_eq!(json["moves"][1199]["kind"], "connect");
+    let status = printed(&served, &["status"]);
+    assert!(
+        status.contains("8 of 1200 cables as designed (0 %)"),
+        "{status}"
+    );
+    let file = printed(&served, &["design", "export"]);
+    let mut lines = file.lines();
+    assert_eq!(
+        lines.next(),
+        Some("StartDevice,StartPort,EndDevice,EndPort")
+    );
+    assert_eq!(lines.count(), served.fake.links.len(), "{file}");
+}
+
+#[test]
 fn missing_nodes_and_cables_are_listed_and_accepted() {
     let fake = Fake::tree(2, 1);
     let missing = |number, kind: MissingKind, name: &str, lost_unix_ms| {

@@ -6,8 +6,8 @@ use super::named_files::with_files;
 use super::opensm::{KeyGroup, KeyOutcome};
 use super::text_file::{ConfigError, read_text};
 use super::{
-    FileKind, opensm, parse_categories, parse_guid_file, parse_guid2lid, parse_partitions,
-    parse_qos_policy, parse_torus_layout, toml_file,
+    FileKind, opensm, parse_categories, parse_design, parse_guid_file, parse_guid2lid,
+    parse_partitions, parse_qos_policy, parse_torus_layout, toml_file,
 };
 
 /// The result of [`check`].
@@ -134,6 +134,10 @@ pub fn check(file: &Path) -> Result<CheckReport, ConfigError> {
         FileKind::TorusLayout => {
             let (layout, findings) = parse_torus_layout(file, &text);
             (findings, layout.seeds.len())
+        }
+        FileKind::Design => {
+            let (design, findings) = parse_design(file, &text);
+            (findings, design.cables.len())
         }
     };
     Ok(CheckReport {

@@ -22,6 +22,8 @@ pub enum FileKind {
     QosPolicy,
     /// OpenSM's layout of a torus or mesh.
     TorusLayout,
+    /// The design: who should be cabled to whom.
+    Design,
 }
 
 impl fmt::Display for FileKind {
@@ -35,6 +37,7 @@ impl fmt::Display for FileKind {
             FileKind::Partitions => "partition definitions",
             FileKind::QosPolicy => "QoS policy",
             FileKind::TorusLayout => "torus layout",
+            FileKind::Design => "design",
         })
     }
 }
@@ -44,6 +47,9 @@ impl FileKind {
     pub fn recognise(file: &Path, text: &str) -> FileKind {
         if file.extension().is_some_and(|e| e == "toml") {
             return FileKind::Toml;
+        }
+        if file.extension().is_some_and(|e| e == "csv") {
+            return FileKind::Design;
         }
         if file.file_name().is_some_and(|name| name == "guid2lid") {
             return FileKind::Guid2Lid;

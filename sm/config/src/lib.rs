@@ -19,6 +19,7 @@ mod check;
 mod congestion_policy;
 mod congestion_values;
 mod convert;
+mod design_file;
 mod file_kind;
 mod finding;
 mod guid2lid;
@@ -59,6 +60,7 @@ pub use changes::ChangedKey;
 pub use check::{CheckReport, check};
 pub use congestion_policy::{CongestionPolicy, KeyPolicy, SwitchPorts};
 pub use congestion_values::{CctEntries, CctEntry, PerLevel, PortMaskValue};
+pub use design_file::{load_design, parse_design};
 pub use file_kind::FileKind;
 pub use finding::{ConfigFinding, ConfigSeverity};
 pub use finding::{Findings, any_error};
@@ -86,9 +88,10 @@ pub use rate_limits::{LevelLimits, RateLimits, load_rate_limits, parse_rate_limi
 pub use sa_key_file::{SA_KEY_FILE, load_sa_key};
 pub use sample::{KeyReference, SectionReference};
 pub use schema::{
-    ApiConfig, Config, CongestionConfig, CountersConfig, DumpConfig, FlapConfig, HealthConfig,
-    HttpConfig, LidConfig, LinkConfig, LogConfig, NamesConfig, NotifyConfig, PartitionConfig,
-    QosConfig, RoutingConfig, SaRulesConfig, SmConfig, StateConfig, StoreConfig, SweepConfig,
+    ApiConfig, Config, CongestionConfig, CountersConfig, DesignConfig, DumpConfig, FlapConfig,
+    HealthConfig, HttpConfig, LidConfig, LinkConfig, LogConfig, NamesConfig, NotifyConfig,
+    PartitionConfig, QosConfig, RoutingConfig, SaRulesConfig, SmConfig, StateConfig, StoreConfig,
+    SweepConfig,
 };
 pub use schema::{Applies, CongestionKeys, QosKeys};
 pub use short::KeyOrigins;

@@ -14,8 +14,8 @@ use super::switch_rules::{
 use super::text_file::{ConfigError, read_text, unread};
 use super::{
     Config, StoreBackend, load_headers, load_m_key_secrets, load_node_names, load_partitions,
-    load_qos_policy, load_tables, parse_categories, parse_guid_file, parse_prefix_routes,
-    parse_rate_limits, parse_torus_layout, sa_key_file,
+    load_qos_policy, load_tables, parse_categories, parse_design, parse_guid_file,
+    parse_prefix_routes, parse_rate_limits, parse_torus_layout, sa_key_file,
 };
 
 /// Checks the text of a file.
@@ -50,7 +50,7 @@ pub fn checked_files(config: &Config) -> Result<Vec<ConfigFinding>, ConfigError>
 }
 
 /// The files with one entry per line, each with its key and check.
-fn texts(config: &Config) -> [(&Option<PathBuf>, &'static str, Check); 13] {
+fn texts(config: &Config) -> [(&Option<PathBuf>, &'static str, Check); 14] {
     let (sm, routing) = (&config.sm, &config.routing);
     [
         (&routing.root_guid_file, "root_guid_file", |file, text| {
@@ -104,6 +104,9 @@ fn texts(config: &Config) -> [(&Option<PathBuf>, &'static str, Check); 13] {
             "qos.rate_limits_file",
             |file, text| parse_rate_limits(file, text).1,
         ),
+        (&config.design.file, "design.file", |file, text| {
+            parse_design(file, text).1
+        }),
     ]
 }
 

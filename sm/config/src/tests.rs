@@ -152,7 +152,7 @@ timeout_floor_ms = 5000
         "rsm.toml:3:8: error: guid is \"port one\": expected a GUID, a string of up to 16 hexadecimal digits",
         "rsm.toml:6:1: error: unknown key `lcm` in [lids]: expected one of lmc, lmc_esp0, reassign",
         "rsm.toml:7:12: error: lmc_esp0 is 1: expected true or false",
-        "rsm.toml:8:2: error: unknown section `sweeps`: did you mean `sweep`? There are sm, sweep, sa, lids, links, routing, partitions, qos, flap, health, api, http, counters, congestion, gpu, names, dump, log, notify, history, state, store",
+        "rsm.toml:8:2: error: unknown section `sweeps`: did you mean `sweep`? There are sm, sweep, sa, lids, links, routing, partitions, qos, flap, health, api, http, counters, congestion, gpu, names, design, dump, log, notify, history, state, store",
         "rsm.toml:10:10: error: engine is \"ftree\": expected one of \"auto\", \"fabric-tree\", \"updn\", \"dnup\", \"minhop\", \"dor\", \"torus\", \"dragonfly+\", \"nue\", \"dfsssp\", \"file\"",
         "rsm.toml:12:10: error: listen is \"localhost\": expected an address and port, a string such as \"127.0.0.1:50051\", or \"\" for none",
         "rsm.toml:14:20: error: timeouts of 5000 ms, at first 100 ms, to 1000 ms: expected timeout_floor_ms <= timeout_initial_ms <= timeout_ceiling_ms",

@@ -234,6 +234,7 @@ impl Core {
         self.links.configure(&self.config);
         self.health_changed(now);
         self.congestion.configure(&self.config.congestion);
+        self.missing.use_design(self.config.design.clone());
         self.writing.forget_learnt();
         self.inventory.habits = DeviceHabits::default();
         self.inventory.capabilities = Arc::default();

@@ -199,7 +199,7 @@ impl Core {
             client: Client::new(config.client.clone()),
             inventory,
             fabric: Arc::default(),
-            missing: MissingParts::recalled(remembered.cabling),
+            missing: MissingParts::recalled(remembered.cabling, config.design.clone()),
             members: Members::default(),
             writing: Writing::new(remembered.not_kept, remembered.reregister),
             trials: Trials::new(avoid, remembered.overlay, &mut config.policy),

@@ -1,8 +1,10 @@
-//! Nodes and cables that were present before and are missing, updated after each sweep.
+//! Nodes and cables that were present before and are missing, and the fabric compared with its
+//! design, updated after each sweep.
 
 use std::sync::Arc;
 
 use rsm_mad::Time;
+use rsm_model::design::Design;
 use rsm_model::expected::{Accept, Cabling, Expected};
 use rsm_model::fabric::{Delta, Fabric};
 use rsm_model::findings::Finding;
@@ -21,17 +23,23 @@ pub(super) struct MissingParts {
     kept: Cabling,
     /// Whether nodes or cables have appeared or vanished since `kept`.
     has_news: bool,
+    /// The cables that there should be; empty without a design.
+    design: Arc<Design>,
+    /// Whether the last whole fabric was compared with the design.
+    is_compared: bool,
 }
 
 impl MissingParts {
     /// Starts with the cabling of an earlier run: all parts are missing until they are found.
-    pub(super) fn recalled(cabling: Cabling) -> MissingParts {
+    pub(super) fn recalled(cabling: Cabling, design: Arc<Design>) -> MissingParts {
         MissingParts {
             expected: Arc::new(cabling.recalled()),
             findings: Vec::new(),
             changed_at: None,
             kept: cabling,
             has_news: false,
+            design,
+            is_compared: false,
         }
     }
 
@@ -39,6 +47,9 @@ impl MissingParts {
     /// `fabric`, are not missing.
     pub(super) fn adopt(&mut self, cabling: Cabling, fabric: &Fabric) {
         self.expected = Arc::new(cabling.missing_from(fabric));
+        if self.is_compared {
+            Arc::make_mut(&mut self.expected).heed(&self.design, fabric);
+        }
         self.findings = self.expected.findings(fabric);
         self.kept = cabling;
         self.has_news = true;
@@ -65,6 +76,15 @@ impl MissingParts {
     /// Updates the parts by `delta`, the difference between the fabric that a sweep found at `now`
     /// and the former one.
     pub(super) fn follow(&mut self, delta: &Delta, before: &Fabric, new: &Fabric, now: Time) {
+        self.update(delta, before, new, now);
+        // Names and links that come up are no change of the cabling, and count for the design.
+        let has_design = !self.design.cables.is_empty();
+        if !self.is_compared || has_design && !before.rewired(new).is_empty() {
+            self.compare(new);
+        }
+    }
+
+    fn update(&mut self, delta: &Delta, before: &Fabric, new: &Fabric, now: Time) {
         if delta.changes_cabling() {
             let expected = Arc::make_mut(&mut self.expected);
             expected.update(delta, before, new, now);
@@ -74,10 +94,23 @@ impl MissingParts {
         }
     }
 
+    /// Uses another design from the end of the next sweep on.
+    pub(super) fn use_design(&mut self, design: Arc<Design>) {
+        self.design = design;
+        self.is_compared = false;
+    }
+
+    fn compare(&mut self, fabric: &Fabric) {
+        self.is_compared = true;
+        Arc::make_mut(&mut self.expected).heed(&self.design, fabric);
+        self.findings = self.expected.findings(fabric);
+    }
+
     /// Records the part of the fabric that an unfinished sweep has found, so that it does not count
-    /// as a difference at the end of the sweep.
+    /// as a difference at the end of the sweep. The design is compared at that end.
     pub(super) fn meet(&mut self, before: &Fabric, new: &Fabric, now: Time) {
-        self.follow(&Delta::between(before, new), before, new, now);
+        self.update(&Delta::between(before, new), before, new, now);
+        self.is_compared = false;
     }
 
     /// Makes `fabric` the cabling for the store. That costs a row for each node, so that it waits

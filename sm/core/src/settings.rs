@@ -8,6 +8,7 @@ use rsm_hardware::sweep::SweepPolicy;
 use rsm_ids::Guid;
 use rsm_mad::client::ClientConfig;
 use rsm_model::NodeNames;
+use rsm_model::design::Design;
 use rsm_plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 use rsm_state::Identity;
 
@@ -76,6 +77,8 @@ pub struct CoreConfig {
     pub client: ClientConfig,
     /// The operator's names of nodes.
     pub names: Arc<NodeNames>,
+    /// The cables that there should be; empty without a design.
+    pub design: Arc<Design>,
 }
 
 impl CoreConfig {
@@ -119,6 +122,7 @@ impl Default for CoreConfig {
             checksums: String::new(),
             client: ClientConfig::default(),
             names: Arc::default(),
+            design: Arc::default(),
         }
     }
 }

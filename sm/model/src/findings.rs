@@ -89,10 +89,16 @@ pub enum FindingKind {
     Unreachable,
     /// A switch that was present is missing.
     SwitchMissing,
-    /// A cable that was present is missing.
+    /// A cable that was present, or is designed, is missing.
     CableMissing,
-    /// Cables between switches have other ends than before.
+    /// Cables have other ends than before, or than designed: each other's.
     CablesExchanged,
+    /// Cables lead elsewhere than designed, or are not where they should be.
+    CableMiswired,
+    /// A cable between two nodes of the design that the design lacks.
+    CableExtra,
+    /// A name of the design that no node has, or a line of it that cannot be compared.
+    DesignUnmatched,
     /// A channel adapter or router that was present is missing.
     HostMissing,
     /// Members of multicast groups receive no packets.
@@ -237,6 +243,9 @@ finding_codes! {
             FindingKind::SwitchMissing => "switch-missing",
             FindingKind::CableMissing => "cable-missing",
             FindingKind::CablesExchanged => "cables-exchanged",
+            FindingKind::CableMiswired => "cable-miswired",
+            FindingKind::CableExtra => "cable-extra",
+            FindingKind::DesignUnmatched => "design-unmatched",
             FindingKind::HostMissing => "host-missing",
             FindingKind::MulticastUnserved => "multicast-unserved",
             FindingKind::MulticastRefused => "multicast-refused",

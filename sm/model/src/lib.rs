@@ -6,7 +6,8 @@
 //! resolved, and never changes: planning, queries and dumps read that one.
 //!
 //! The crate also has the types that all layers share: [`findings`], the missing parts of the
-//! subnet ([`expected`]), and the values of PortInfo that a subnet manager writes ([`port_info`]).
+//! subnet ([`expected`]), its differences from the operator's [`design`], and the values of PortInfo
+//! that a subnet manager writes ([`port_info`]).
 //!
 //! Must never know a plan, an engine or a configuration, ask a device, or read a clock.
 //!
@@ -17,6 +18,7 @@ pub mod adaptive_image;
 pub mod alias_guids;
 pub mod capabilities;
 pub mod congestion;
+pub mod design;
 pub mod expected;
 pub mod fabric;
 pub mod findings;

@@ -8,13 +8,14 @@ use rsm_config::m_keys::MKeyPolicy;
 use rsm_config::{
     Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, HealthPolicy, MKeyMode,
     PartitionConfig, Partitions, PrefixRoutes, RoutingConfig, SmLid, StoreBackend, Symptom,
-    SymptomLimits, Virtualization, checked_files, load_categories, load_foreign_m_keys,
-    load_guid_file, load_m_key_secrets, load_node_names, load_partitions, load_port_order,
-    load_prefix_routes, load_qos_policy, load_rate_limits, load_switch_rules, load_tables,
-    load_torus_layout,
+    SymptomLimits, Virtualization, checked_files, load_categories, load_design,
+    load_foreign_m_keys, load_guid_file, load_m_key_secrets, load_node_names, load_partitions,
+    load_port_order, load_prefix_routes, load_qos_policy, load_rate_limits, load_switch_rules,
+    load_tables, load_torus_layout,
 };
 use rsm_core::CoreConfig;
 use rsm_mad::client::ClientConfig;
+use rsm_model::design::Design;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::adaptive::AdaptivePolicy;
 use rsm_plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
@@ -93,6 +94,10 @@ pub(super) fn core_config(
                 .unwrap_or_default()
                 .0,
         ),
+        design: Arc::new(match &config.design.file {
+            Some(file) => load_design(file)?,
+            None => Design::default(),
+        }),
         policy: Arc::new(policy),
         ..CoreConfig::default()
     })

@@ -7,6 +7,7 @@ mod fuzz;
 mod managed_capabilities;
 mod managed_counters;
 mod managed_cut_off;
+mod managed_design;
 mod managed_disk;
 mod managed_disk_fails;
 mod managed_events;

@@ -67,6 +67,9 @@ pub(crate) struct Fake {
     pub(crate) findings: Vec<v1::Finding>,
     /// By ascending key.
     pub(crate) missing: Mutex<Vec<Keyed<PortId, v1::Missing>>>,
+    /// How far the fabric is as designed, and the moves that are left, by ascending number.
+    pub(crate) design: Option<v1::DesignState>,
+    pub(crate) design_moves: Vec<v1::DesignMove>,
     pub(crate) state: SubnetState,
     pub(crate) convergences: Mutex<Vec<v1::Convergence>>,
     /// The actions on the simulation.

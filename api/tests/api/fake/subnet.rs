@@ -187,6 +187,7 @@ impl Subnet for Fake {
                 ..v1::AvoidedParts::default()
             }),
             missing: Some(v1::MissingParts::default()),
+            design: self.design.clone(),
             shared_store: Some(v1::SharedStore {
                 endpoints: "http://10.0.0.1:2379".to_owned(),
                 epoch: 7,
@@ -249,6 +250,15 @@ impl Subnet for Fake {
 
     fn finding_kinds(&self) -> Vec<&'static str> {
         vec!["duplicate-description", "cable-missing"]
+    }
+
+    fn design_moves(&self, after: Option<u64>, limit: usize) -> Page<v1::DesignMove> {
+        let rest = self.design_moves.iter();
+        let rest = rest.filter(|one| after.is_none_or(|after| one.number > after));
+        Page {
+            items: rest.take(limit).cloned().collect(),
+            generation: GENERATION,
+        }
     }
 
     fn gone_switches(&self) -> GoneSwitches {

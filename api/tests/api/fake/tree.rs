@@ -43,6 +43,8 @@ impl Fake {
             congestion: BTreeMap::new(),
             findings: Vec::new(),
             missing: Mutex::default(),
+            design: None,
+            design_moves: Vec::new(),
             state: SubnetState::Up,
             convergences: Mutex::new(vec![first_convergence()]),
             actions: Mutex::new(Vec::new()),

@@ -677,6 +677,16 @@ sections! {
         file: Option<PathBuf> = None, example "\"/etc/opensm/ib-node-name-map\"", opensm "node_name_map_name" as Path;
     }
 
+    /// Who should be cabled to whom.
+    design: DesignConfig {
+        /// The design file: the cables that there should be, as comma-separated values with the
+        /// columns StartDevice, StartPort, EndDevice and EndPort, or as cabling files of UFM and the
+        /// cable validation tool name them. `rsmctl design export` writes one of the fabric as it
+        /// is. Cables that differ are findings, and `rsmctl design` lists the moves that mend them.
+        /// Not set: rsm compares with what was there before.
+        file: Option<PathBuf> = None, example "\"/etc/rsm/design.csv\"";
+    }
+
     /// The files that rsm writes after each convergence.
     dump: DumpConfig {
         /// Folder of these files, which are in OpenSM's formats. Not set: rsm writes none.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use rsm_ids::{Guid, PortKey, PortNum};
-use rsm_mad::wire::attr::{NodeType, PortPhysicalState, PortState};
+use rsm_mad::wire::attr::{NodeType, PortState};
 use serde::Serialize;
 
 use super::{Expected, LostAt, LostPort, shown_at};
@@ -320,12 +320,7 @@ impl Expected {
     /// Describes the first disabled end of these cables, for the operator.
     fn disabled(&self, fabric: &Fabric, cables: &[(PortKey, PortKey)]) -> Option<String> {
         let mut ends = cables.iter().flat_map(|&(near, far)| [near, far]);
-        let is_disabled = |&end: &PortKey| {
-            let at = fabric.find_port(end);
-            let info = at.and_then(|at| fabric.port(at).info.as_ref());
-            info.is_some_and(|info| info.port_physical_state() == PortPhysicalState::Disabled)
-        };
-        let end = ends.find(is_disabled)?;
+        let end = ends.find(|&end| fabric.is_disabled(end))?;
         Some(format!("{} is disabled", self.port_name(fabric, end)))
     }
 
@@ -412,6 +407,7 @@ impl Expected {
     }
 
     /// Findings about missing entries: one each for the first `FINDINGS`, and one about the rest.
+    /// Differences from the design follow.
     pub fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
         let mut missing = self.missing(fabric);
         missing.sort_by_key(|missing| (missing.kind, missing.key));
@@ -432,6 +428,7 @@ impl Expected {
             let (kind, severity) = (FindingKind::CableMissing, Severity::Warning);
             findings.push(Finding::new(kind, Subject::Subnet, severity, text));
         }
+        findings.extend(self.design_findings(fabric));
         findings
     }
 }

@@ -9,6 +9,7 @@
 //! noticed. Switch ports with another cable than before keep a record of the former cable: if no
 //! end of such cables is free, the cables were exchanged.
 
+mod designed;
 mod missing;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use rsm_mad::Time;
 use rsm_mad::wire::attr::{NodeType, PortState};
 
 pub use self::missing::{Missing, MissingCounts, MissingKind};
+use crate::design::Comparison;
 use crate::fabric::{Delta, Fabric, Node, Port};
 
 /// Bound of missing ports: more than a fabric that uses up the LID space has (45,056 hosts under
@@ -101,6 +103,8 @@ pub struct Expected {
     recabled: BTreeMap<PortKey, LostPort>,
     /// Number of missing ports and nodes beyond the limits.
     dropped: u64,
+    /// The last comparison with the design; empty without one.
+    design: Arc<Comparison>,
 }
 
 /// The cabling that a run stores for the next one: both the present and the missing cables are
@@ -326,6 +330,11 @@ impl Expected {
             && self.dropped == 0
     }
 
+    /// The last comparison with the design; empty without one.
+    pub fn design(&self) -> &Arc<Comparison> {
+        &self.design
+    }
+
     /// Ports that are missing their cable, ascending.
     pub fn ports(&self) -> impl Iterator<Item = (PortKey, &LostPort)> {
         self.ports.iter().map(|(&key, port)| (key, port))
@@ -469,7 +478,12 @@ impl Expected {
         };
         let before = count(self);
         match accept {
-            Accept::All => *self = Expected::default(),
+            Accept::All => {
+                *self = Expected {
+                    design: self.design.clone(),
+                    ..Expected::default()
+                };
+            }
             Accept::Node(guid) => {
                 self.nodes.remove(&guid);
                 let ports: Vec<PortKey> = self.ports_of(guid).map(|(key, _)| key).collect();

@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortKey, PortNum};
 use rsm_mad::wire::attr::{
-    ActiveRate, FecMode, LinkSpeed, NodeInfo, NodeType, PortInfo, PortState, SmInfo, SwitchInfo,
+    ActiveRate, FecMode, LinkSpeed, NodeInfo, NodeType, PortInfo, PortPhysicalState, PortState,
+    SmInfo, SwitchInfo,
 };
 
 pub use self::delta::Delta;
@@ -445,6 +446,14 @@ impl Fabric {
             node,
             port: key.port,
         })
+    }
+
+    /// Whether the port with this key is there and disabled.
+    pub fn is_disabled(&self, key: PortKey) -> bool {
+        let info = self
+            .find_port(key)
+            .and_then(|at| self.port(at).info.as_ref());
+        info.is_some_and(|info| info.port_physical_state() == PortPhysicalState::Disabled)
     }
 
     /// A copy with other PortInfo at these ports; ignores ports that the fabric lacks.

@@ -8,6 +8,8 @@ use rsm_ids::PortKey;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::Snapshot;
 
+use super::design::port_label;
+
 /// Identifies a finding across snapshots although its wording may change. Several findings of one
 /// kind about one subject are told apart by their wording.
 type Identity = (FindingKind, Subject, Severity);
@@ -112,7 +114,7 @@ fn raise(finding: &Finding, id: u64, generation: u64, raised_unix_ms: u64) -> v1
 }
 
 /// The name of a finding's subject: a node, or both ends of the cable at a port, a missing one as it
-/// was.
+/// was or is designed.
 pub(super) fn subject_name(snapshot: &Snapshot, subject: Subject) -> String {
     let (fabric, expected) = (&snapshot.fabric, &snapshot.expected);
     let port_name = |key: PortKey| format!("{}:{}", expected.name(fabric, key.node), key.port);
@@ -122,8 +124,9 @@ pub(super) fn subject_name(snapshot: &Snapshot, subject: Subject) -> String {
         Subject::Port(key) => {
             let peer = fabric.find_port(key).and_then(|at| fabric.port(at).peer);
             let peer = peer.or_else(|| Some(expected.port(key)?.peer));
-            match peer {
-                Some(peer) => format!("{} - {}", port_name(key), port_name(peer)),
+            let designed = || Some(port_label(snapshot, expected.design().wanted(key)?));
+            match peer.map(port_name).or_else(designed) {
+                Some(peer) => format!("{} - {peer}", port_name(key)),
                 None => port_name(key),
             }
         }

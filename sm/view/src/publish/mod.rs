@@ -16,6 +16,7 @@ mod cables;
 mod congestion;
 mod control;
 mod counters;
+mod design;
 mod drained;
 pub mod dry_run;
 mod events;

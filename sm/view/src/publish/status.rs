@@ -7,6 +7,7 @@ use rsm_model::expected::MissingCounts;
 use rsm_model::fabric::Port;
 use rsm_state::{MKeyStatus, Other, Role};
 
+use super::design;
 use super::published::Published;
 
 /// Status as far as the snapshot holds it: the view fills in the fabric's name, the uptime, the
@@ -72,6 +73,7 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
         event_receivers: Vec::new(),
         activity: None,
         missing: Some(missing(&published.missing_counts)),
+        design: design::state(snapshot),
         key_status: snapshot
             .m_keys
             .protects

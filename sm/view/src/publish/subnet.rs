@@ -17,7 +17,7 @@ use tokio::sync::broadcast;
 use super::api_view::{api_key, core_key, kind, port_numbers, state};
 use super::published::Published;
 use super::view::View;
-use super::{congestion, partitions, routes, status, vports};
+use super::{congestion, design, partitions, routes, status, vports};
 
 impl Subnet for View {
     fn status(&self) -> v1::SubnetStatus {
@@ -183,6 +183,10 @@ impl Subnet for View {
 
     fn missing(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::Missing>> {
         missing(&self.published(), after, limit)
+    }
+
+    fn design_moves(&self, after: Option<u64>, limit: usize) -> Page<v1::DesignMove> {
+        design::moves(&self.published(), after, limit)
     }
 
     fn gone_switches(&self) -> GoneSwitches {

@@ -7,6 +7,7 @@ mod completions;
 mod confirm;
 mod congestion;
 mod counters;
+mod design;
 mod diff;
 mod drain;
 mod drained;
@@ -144,6 +145,8 @@ questions! {
     /// Lists nodes and cables that the subnet manager misses, or accepts that they are gone for
     /// good
     Expect(expect::ExpectArguments);
+    /// The cables compared with the design file, and the moves that make them right
+    Design(design::DesignArguments);
     /// Routes around switches, cables or hosts, and waits until they are safe to unplug
     Drain(drain::DrainArguments);
     /// Uses drained parts again, and waits until the routes do

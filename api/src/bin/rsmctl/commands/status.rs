@@ -67,6 +67,9 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
         }
         _ => counts(status, &mut row),
     }
+    if let Some(design) = &status.design {
+        row("Design", design_state(design));
+    }
     if let Some(engine) = &status.engine {
         row("Engine", format!("{} ({})", engine.name, engine.reason));
     }
@@ -161,6 +164,22 @@ fn missing(status: &v1::SubnetStatus) -> String {
     {
         None | Some("") => String::new(),
         Some(missing) => format!(", {missing} (`rsmctl expect`)"),
+    }
+}
+
+/// The text `1290 of 1296 cables as designed (99 %), 3 moves to make (`rsmctl design`)`.
+fn design_state(design: &v1::DesignState) -> String {
+    let percent = design.right * 100 / design.designed.max(1);
+    let done = format!(
+        "{} of {} cables as designed ({percent} %)",
+        design.right, design.designed
+    );
+    match (design.right == design.designed, design.moves) {
+        (true, 0) => done,
+        (_, moves) => format!(
+            "{done}, {} to make (`rsmctl design`)",
+            count(moves, "move", "moves")
+        ),
     }
 }
 

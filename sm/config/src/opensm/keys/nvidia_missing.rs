@@ -146,8 +146,8 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "rsm compares the fabric with no file of expected cables",
-            instead: "`rsmctl expect` lists what was there before",
+            lost: "rsm reads no topology file in this form",
+            instead: "design.file has the cables as comma-separated values",
         },
         Keys {
             asking: &[("topo_config_enabled", FALSE)],

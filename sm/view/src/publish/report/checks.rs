@@ -50,7 +50,14 @@ pub(super) fn errors(counters: &dyn CountersQueries) -> Result<Vec<v1::PortCount
 pub(in crate::publish) fn make_checks(sources: &Sources) -> Vec<v1::Check> {
     let topics = Topic::ALL.into_iter();
     topics
-        .map(|topic| topic.with_findings(measure(topic, sources), &sources.published))
+        .map(|topic| {
+            let measured = measure(topic, sources);
+            let mut check = topic.with_findings(measured, &sources.published);
+            if topic == Topic::Cabling && !sources.published.snapshot.expected.design().is_empty() {
+                check.command = "rsmctl design".to_owned();
+            }
+            check
+        })
         .collect()
 }
 
@@ -191,20 +198,36 @@ fn link_errors(sources: &Sources) -> Measured {
 fn cabling(published: &Published) -> Measured {
     let missing = &published.missing_counts;
     let gone = missing.cables + missing.host_cables;
-    let summary = match (gone, missing.exchanged_cables) {
-        (0, 0) => format!(
-            "{} where they were before; there is no design to compare with",
+    let is_as_before = gone + missing.exchanged_cables == 0;
+    let before = format!(
+        "{} missing, {} exchanged, compared with before",
+        count(gone, "cable", "cables"),
+        missing.exchanged_cables
+    );
+    let comparison = published.snapshot.expected.design();
+    let is_good = is_as_before && (comparison.is_empty() || comparison.is_right());
+    let summary = match (comparison.is_empty(), is_as_before) {
+        (true, true) => format!(
+            "{} where they were before; there is no design to compare with (`design.file`)",
             count(published.counts.links, "cable is", "cables are")
         ),
-        (gone, exchanged) => format!(
-            "{} missing, {exchanged} exchanged, compared with before",
-            count(gone, "cable", "cables")
+        (true, false) => before,
+        (false, _) => format!(
+            "{} of {} as designed, {} not seen, {} to make{}",
+            comparison.right,
+            count(comparison.designed as u64, "cable", "cables"),
+            comparison.unseen.len(),
+            count(comparison.moves().count() as u64, "move", "moves"),
+            match is_as_before {
+                true => String::new(),
+                false => format!("; {before}"),
+            }
         ),
     };
-    if gone + missing.exchanged_cables == 0 {
+    if is_good {
         return Measured::pass(summary);
     }
-    // Warnings name the cables between switches.
+    // Warnings name the cables between switches, and those that are not as designed.
     let shown = published.missing.iter().map(|missing| &missing.message);
     let of_hosts = shown.filter(|one| one.kind() == v1::MissingKind::HostCable);
     let worst = of_hosts.map(|one| {

@@ -96,9 +96,13 @@ impl Topic {
             | Kind::DeviceHabit => Topic::Nodes,
             Kind::LinkMismatch | Kind::LinkSlow => Topic::LinkRates,
             Kind::LinkFlapping | Kind::LinkErrors | Kind::BabblingPort => Topic::LinkErrors,
-            Kind::LoopbackCable | Kind::SelfCabled | Kind::CableMissing | Kind::CablesExchanged => {
-                Topic::Cabling
-            }
+            Kind::LoopbackCable
+            | Kind::SelfCabled
+            | Kind::CableMissing
+            | Kind::CablesExchanged
+            | Kind::CableMiswired
+            | Kind::CableExtra
+            | Kind::DesignUnmatched => Topic::Cabling,
             Kind::RoutingRefused
             | Kind::EngineReplaced
             | Kind::RootsAbsent

@@ -1,0 +1,270 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::{Args, Subcommand};
+use rsm_proto::v1;
+use rsm_proto::v1::DesignMoveKind;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::Tint;
+use crate::session::{Session, all_pages};
+use crate::text::{count, plain_names, printable, wrapped};
+
+/// The cables compared with the design file, and the moves that make them right
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The moves are in the order to make them, and no sequence is shorter: only wildcards of the design may\ncost one more. None touches a cable that is right.\n\nExamples:\n  rsmctl design\n  rsmctl design export > design.csv\n  rsmctl design --format json | jq .design"
+)]
+pub(crate) struct DesignArguments {
+    #[command(subcommand)]
+    action: Option<DesignAction>,
+}
+
+#[derive(Debug, Subcommand)]
+enum DesignAction {
+    /// Writes a design file of the fabric as it is now
+    Export,
+}
+
+/// The JSON output of the command.
+#[derive(Serialize)]
+struct Compared {
+    design: v1::DesignState,
+    moves: Vec<v1::DesignMove>,
+}
+
+/// Columns before the text of a move.
+const INDENT: usize = 6;
+
+/// The node description of aggregation nodes inside switches (SHARP), whose cables nobody lays.
+const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
+
+pub(crate) async fn run(arguments: DesignArguments, session: &mut Session) -> Result<(), Failure> {
+    if let Some(DesignAction::Export) = arguments.action {
+        return export(session).await;
+    }
+    let answer = session.fabric().get_status(v1::GetStatusRequest {}).await?;
+    let design = answer.into_inner().status.and_then(|status| status.design);
+    let Some(design) = design else {
+        let message = "there is no design to compare with: `rsmctl design export > FILE` writes one of the fabric as it is, \
+                       and `design.file` in the configuration names it";
+        return Err(Failure::Refused(message.to_owned()));
+    };
+    let moves = all_pages(v1::ListDesignMovesRequest::default(), async |request| {
+        session.fabric().list_design_moves(request).await
+    })
+    .await?;
+    if session.output.is_json() {
+        return session.output.json(&Compared { design, moves });
+    }
+    let width = session.output.width();
+    let limit = session.output.limit().unwrap_or(usize::MAX);
+    session.output.takes_limit();
+    let mut lines = summary(&design, width);
+    for one in moves.iter().take(limit) {
+        let text = plain_names(&printable(&sentence(one)));
+        lines.extend(
+            wrapped(&text, width, INDENT)
+                .into_iter()
+                .map(|line| (Tint::None, line)),
+        );
+    }
+    session.output.page(lines.len())?;
+    for (tint, line) in lines {
+        let line = session.output.tinted(tint, &line);
+        session.output.line(&line)?;
+    }
+    Ok(())
+}
+
+/// The lines above the moves.
+fn summary(design: &v1::DesignState, width: usize) -> Vec<(Tint, String)> {
+    let percent = design.right * 100 / design.designed.max(1);
+    let mut parts = vec![format!(
+        "cables as designed: {} of {} ({percent} %)",
+        design.right, design.designed
+    )];
+    let counts = [
+        (design.wrong, "wrong"),
+        (
+            design.unseen,
+            "not seen: a node is not there or does not answer",
+        ),
+        (design.unclear, "not comparable: see rsmctl findings"),
+    ];
+    let counts = counts.into_iter().filter(|&(number, _)| number > 0);
+    parts.extend(counts.map(|(number, what)| format!("{number} {what}")));
+    let tint = match design.right == design.designed && design.wrong == 0 {
+        true => Tint::Good,
+        false => Tint::Warning,
+    };
+    let mut texts = vec![(tint, parts.join(", "))];
+    if design.absent_names > 0 {
+        let mut names = design.absent.join(", ");
+        match design
+            .absent_names
+            .saturating_sub(design.absent.len() as u64)
+        {
+            0 => {}
+            more => names.push_str(&format!(" and {more} more")),
+        }
+        texts.push((Tint::None, format!("no node has the name: {names}")));
+    }
+    if design.moves > 0 {
+        let moves = count(design.moves, "move makes", "moves make");
+        texts.push((Tint::None, format!("{moves} the others right:")));
+    }
+    let lines = texts.into_iter().flat_map(|(tint, text)| {
+        let lines = wrapped(&plain_names(&printable(&text)), width, 2);
+        lines.into_iter().map(move |line| (tint, line))
+    });
+    lines.collect()
+}
+
+/// The line of a move: `   1  swap the plugs in leaf-01:5 and leaf-02:6; right then: …`.
+fn sentence(one: &v1::DesignMove) -> String {
+    let (first, second) = (&one.first, &one.second);
+    let what = match one.kind() {
+        DesignMoveKind::Swap => format!("swap the plugs in {first} and {second}"),
+        DesignMoveKind::Shift => format!("move the plug in {first} to {second}"),
+        DesignMoveKind::Remove => format!("take out the cable {first} - {second}"),
+        DesignMoveKind::Connect => format!("lay a cable {first} - {second}"),
+        DesignMoveKind::Unspecified => format!("{first}, {second}"),
+    };
+    let is_shown = matches!(one.kind(), DesignMoveKind::Swap | DesignMoveKind::Shift);
+    let makes = match is_shown && !one.makes.is_empty() {
+        true => format!("; right then: {}", one.makes),
+        false => String::new(),
+    };
+    format!("{:>4}  {what}{makes}", one.number)
+}
+
+/// Prints the design file of the present cables. Nodes go by their names, and by their GUIDs where
+/// several have one name.
+async fn export(session: &mut Session) -> Result<(), Failure> {
+    let links = all_pages(v1::ListLinksRequest::default(), async |request| {
+        session.fabric().list_links(request).await
+    })
+    .await?;
+    session.output.takes_limit();
+    session.output.file(&design_file(&links))
+}
+
+fn design_file(links: &[v1::Link]) -> String {
+    let ends = |link: &v1::Link| Some([link.a.clone()?, link.b.clone()?]);
+    let cables: Vec<[v1::LinkEnd; 2]> = links.iter().filter_map(ends).collect();
+    let mut nodes: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for end in cables.iter().flatten() {
+        let guid = end.port.as_ref().map_or("", |port| &port.node_guid);
+        nodes.entry(&end.description).or_default().insert(guid);
+    }
+    let field = |end: &v1::LinkEnd| {
+        let name = end.description.as_str();
+        let guid = end.port.as_ref().map_or("", |port| &port.node_guid);
+        let is_plain = !name.contains(['*', '\u{fffd}']) && !name.chars().any(char::is_control);
+        let is_name = name.trim() == name && !name.is_empty() && !name.starts_with(['#', '0']);
+        let is_one = nodes.get(name).is_some_and(|guids| guids.len() == 1);
+        let name = if is_plain && is_name && is_one {
+            name
+        } else {
+            guid
+        };
+        let number = end.port.as_ref().map_or(0, |port| port.number);
+        match name.contains([',', ';', '"']) {
+            true => format!("\"{}\",Port {number}", name.replace('"', "\"\"")),
+            false => format!("{name},Port {number}"),
+        }
+    };
+    let mut file = "StartDevice,StartPort,EndDevice,EndPort\n".to_owned();
+    for [a, b] in &cables {
+        let is_inside = [a, b]
+            .iter()
+            .any(|end| end.description.starts_with(AGGREGATION_NODE));
+        if !is_inside && a.port != b.port {
+            file.push_str(&format!("{},{}\n", field(a), field(b)));
+        }
+    }
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(name: &str, guid: &str, number: u32) -> Option<v1::LinkEnd> {
+        Some(v1::LinkEnd {
+            port: Some(v1::PortKey {
+                node_guid: guid.to_owned(),
+                number,
+            }),
+            description: name.to_owned(),
+            kind: v1::NodeKind::Switch.into(),
+        })
+    }
+
+    #[test]
+    fn exports_quote_names_and_use_guids_where_names_do_not_tell_nodes_apart() {
+        let link = |a, b| v1::Link {
+            a,
+            b,
+            ..v1::Link::default()
+        };
+        let links = [
+            link(end("a, \"1\"", "0x1", 1), end("twin", "0x2", 2)),
+            link(end("leaf-*", "0x4", 7), end("twin", "0x3", 2)),
+            link(end("leaf-01", "0x5", 9), end("#b", "0x6", 1)),
+            link(
+                end("leaf-01", "0x5", 41),
+                end("Mellanox Technologies Aggregation Node", "0x7", 1),
+            ),
+            link(end("leaf-01", "0x5", 3), end("leaf-01", "0x5", 3)),
+        ];
+        assert_eq!(
+            design_file(&links),
+            "StartDevice,StartPort,EndDevice,EndPort\n\
+             \"a, \"\"1\"\"\",Port 1,0x2,Port 2\n\
+             0x4,Port 7,0x3,Port 2\n\
+             leaf-01,Port 9,0x6,Port 1\n"
+        );
+    }
+
+    #[test]
+    fn moves_and_sums_keep_to_eighty_columns() {
+        let design = v1::DesignState {
+            designed: 1296,
+            right: 1290,
+            unseen: 4,
+            unclear: 1,
+            wrong: 2,
+            moves: 3,
+            absent: (0..16)
+                .map(|number| format!("host-{number:04} mlx5_0"))
+                .collect(),
+            absent_names: 20,
+        };
+        let lines = summary(&design, 80);
+        assert!(
+            lines.iter().all(|(_, line)| line.chars().count() <= 80),
+            "{lines:?}"
+        );
+        assert!(
+            lines[0]
+                .1
+                .starts_with("cables as designed: 1290 of 1296 (99 %), 2 wrong"),
+            "{lines:?}"
+        );
+        let text: String = lines.iter().map(|(_, line)| line.as_str()).collect();
+        assert!(text.contains("and 4 more"), "{text}");
+        let one = v1::DesignMove {
+            number: 1,
+            kind: DesignMoveKind::Swap.into(),
+            first: "MF0;leaf-01:MQM9700/U1:5".to_owned(),
+            second: "leaf-02:6".to_owned(),
+            makes: "leaf-01:5 - spine-01:1".to_owned(),
+        };
+        assert_eq!(
+            plain_names(&sentence(&one)),
+            "   1  swap the plugs in leaf-01:5 and leaf-02:6; right then: leaf-01:5 - spine-01:1"
+        );
+    }
+}

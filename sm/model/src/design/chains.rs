@@ -1,0 +1,181 @@
+//! Chains of designed and present cables, and the moves that mend each.
+
+use std::collections::BTreeSet;
+
+use rsm_ids::Guid;
+
+use super::{Cable, Joined, Move, MoveKind, Place, Spot};
+
+/// Ports joined by designed and present cables in turn.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Chain {
+    /// The ports, each joined to the next one.
+    pub(super) spots: Vec<Spot>,
+    /// Whether the first two ports are joined by a present cable, the next by a designed one.
+    begins_present: bool,
+    /// Whether the last port is joined to the first one.
+    pub(super) is_ring: bool,
+}
+
+/// All chains of the two netlists, paths before rings.
+pub(super) fn of(present: &Joined, wanted: &Joined) -> Vec<Chain> {
+    let all: BTreeSet<Spot> = present.keys().chain(wanted.keys()).copied().collect();
+    let mut seen = BTreeSet::new();
+    let mut chains = Vec::new();
+    let is_end = |spot: &Spot| present.contains_key(spot) != wanted.contains_key(spot);
+    for first in all.iter().copied().filter(is_end) {
+        if !seen.contains(&first) {
+            chains.push(walk(first, present, wanted, &mut seen));
+        }
+    }
+    for first in all {
+        if !seen.contains(&first) {
+            chains.push(walk(first, present, wanted, &mut seen));
+        }
+    }
+    chains
+}
+
+/// The chain that begins at `first`, at an end of a path or anywhere in a ring.
+fn walk(first: Spot, present: &Joined, wanted: &Joined, seen: &mut BTreeSet<Spot>) -> Chain {
+    let begins_present = present.contains_key(&first);
+    let mut spots = vec![first];
+    seen.insert(first);
+    let (mut at, mut by_present) = (first, begins_present);
+    loop {
+        let joined = if by_present { present } else { wanted };
+        let next = joined.get(&at).copied();
+        match next {
+            Some(next) if seen.insert(next) => {
+                spots.push(next);
+                at = next;
+                by_present = !by_present;
+            }
+            _ => {
+                return Chain {
+                    is_ring: next == Some(first),
+                    begins_present,
+                    spots,
+                };
+            }
+        }
+    }
+}
+
+impl Chain {
+    /// Whether it is a designed cable that is present.
+    pub(super) fn is_right(&self) -> bool {
+        self.is_ring && self.spots.len() == 2
+    }
+
+    /// Whether a port leads to a node without a name in the design, `named`, where its designed
+    /// cable leads to a name without a node: probably it is the same node.
+    pub(super) fn has_other_name(&self, named: &BTreeSet<Guid>) -> bool {
+        let is_stranger = |place| matches!(place, Place::Node(guid) if !named.contains(&guid));
+        let is_absent = |place| matches!(place, Place::Absent(_));
+        match self.spots[..] {
+            [a, _, b] => {
+                is_absent(a.place) && is_stranger(b.place)
+                    || is_absent(b.place) && is_stranger(a.place)
+            }
+            _ => false,
+        }
+    }
+
+    /// The cables, alternately of the one and the other kind.
+    fn cables(&self) -> impl Iterator<Item = Cable> {
+        let closing = self
+            .is_ring
+            .then(|| (self.spots.last(), self.spots.first()));
+        let closing = closing.and_then(|(last, first)| Some([*last?, *first?]));
+        let pairs = self.spots.windows(2).map(|pair| [pair[0], pair[1]]);
+        pairs.chain(closing).map(|[a, b]| [a.min(b), a.max(b)])
+    }
+
+    /// The present cables.
+    pub(super) fn present(&self) -> Vec<Cable> {
+        let skipped = usize::from(!self.begins_present);
+        self.cables().skip(skipped).step_by(2).collect()
+    }
+
+    /// The designed cables.
+    pub(super) fn wanted(&self) -> Vec<Cable> {
+        let skipped = usize::from(self.begins_present);
+        self.cables().skip(skipped).step_by(2).collect()
+    }
+
+    /// The shortest sequence of moves that makes the chain right.
+    pub(super) fn moves(&self) -> Vec<Move> {
+        match self.is_ring {
+            true => ring_moves(&self.spots),
+            false => self.path_moves(),
+        }
+    }
+
+    fn path_moves(&self) -> Vec<Move> {
+        let ends_present = self.begins_present == self.spots.len().is_multiple_of(2);
+        let mut spots = self.spots.clone();
+        let mut moves = Vec::new();
+        if self.begins_present && ends_present {
+            // There is a cable more than designed: without the first one, its second port is free.
+            moves.push(Move {
+                kind: MoveKind::Remove,
+                first: spots[0],
+                second: spots[1],
+                makes: None,
+            });
+            spots.remove(0);
+        } else if self.begins_present {
+            spots.reverse();
+        }
+        // Now the first port is free, and each plug that moves there frees the next one.
+        let mut rest = &spots[..];
+        while let &[free, other, from, ..] = rest {
+            moves.push(Move {
+                kind: MoveKind::Shift,
+                first: from,
+                second: free,
+                makes: Some([free.min(other), free.max(other)]),
+            });
+            rest = &rest[2..];
+        }
+        if let &[free, other] = rest {
+            let (first, second) = (free.min(other), free.max(other));
+            moves.push(Move {
+                kind: MoveKind::Connect,
+                first,
+                second,
+                makes: Some([first, second]),
+            });
+        }
+        moves
+    }
+}
+
+/// The moves of a ring whose first two ports are joined by a present cable. Plugs are exchanged at
+/// every second port; of the two ways to count, the one whose ports lie at fewer nodes.
+fn ring_moves(spots: &[Spot]) -> Vec<Move> {
+    // Backwards, too, a present cable joins the first two ports: their number is even.
+    let back: Vec<Spot> = spots.iter().rev().copied().collect();
+    let places = |spots: &[Spot]| {
+        let pivots = spots.iter().step_by(2).map(|spot| spot.place);
+        pivots.collect::<BTreeSet<Place>>().len()
+    };
+    let spots = match places(&back) < places(spots) {
+        true => &back[..],
+        false => spots,
+    };
+    let Some((&pivot, rest)) = spots.split_first() else {
+        return Vec::new();
+    };
+    // rest: the far end of the pivot's cable, then pairs of a port and the far end of its cable.
+    rest.windows(2)
+        .step_by(2)
+        .map(|pair| Move {
+            kind: MoveKind::Swap,
+            first: pivot,
+            second: pair[1],
+            makes: Some([pair[0].min(pair[1]), pair[0].max(pair[1])]),
+        })
+        .collect()
+}

@@ -1,0 +1,307 @@
+//! The names of a design, as nodes and ports of a fabric.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::NodeType;
+
+use super::choices::Choice;
+use super::{
+    AbsentNode, Design, DesignedCable, GoneNode, Joined, Place, Spot, UnclearCable, WILDCARD,
+};
+use crate::fabric::Fabric;
+
+/// A design with its names looked up.
+#[derive(Default)]
+pub(super) struct Resolved {
+    /// Cables whose two ends are certain, by both ends.
+    pub(super) wanted: Joined,
+    /// Cables with one end that may be any of several ports.
+    pub(super) choices: Vec<Choice>,
+    /// Nodes that the design names, one by each name.
+    pub(super) named: BTreeSet<Guid>,
+    /// Names that no node has.
+    pub(super) absent: Vec<AbsentNode>,
+    /// Cables that cannot be compared.
+    pub(super) unclear: Vec<UnclearCable>,
+}
+
+/// The nodes that a name stands for.
+#[derive(Clone)]
+pub(super) enum Meant {
+    /// One node, or a name that no node has.
+    One(Place),
+    /// Any of these nodes.
+    AnyOf(Vec<Guid>),
+}
+
+/// The nodes of a fabric by each of their names, with the number of their ports.
+struct Directory {
+    by_name: BTreeMap<String, BTreeSet<Guid>>,
+    ports: BTreeMap<Guid, u8>,
+}
+
+impl Resolved {
+    /// Looks up the names of `design`.
+    pub(super) fn of(design: &Design, fabric: &Fabric, gone: &[GoneNode<'_>]) -> Resolved {
+        let directory = Directory::of(fabric, gone);
+        let mut resolved = Resolved::default();
+        let mut known: BTreeMap<&str, Meant> = BTreeMap::new();
+        for cable in &design.cables {
+            let meant = cable.ends.each_ref().map(|end| {
+                let name = end.node.as_str();
+                let entry = known.entry(name);
+                entry
+                    .or_insert_with(|| resolved.look_up(name, cable.line, &directory))
+                    .clone()
+            });
+            if let Err(reason) = resolved.add(cable, &meant, &directory) {
+                let line = cable.line;
+                resolved.unclear.push(UnclearCable { line, reason });
+            }
+        }
+        resolved
+    }
+
+    fn look_up(&mut self, name: &str, line: usize, directory: &Directory) -> Meant {
+        let nodes = directory.find(name);
+        match nodes[..] {
+            [] => {
+                self.absent.push(AbsentNode {
+                    name: name.to_owned(),
+                    line,
+                    cables: 0,
+                });
+                Meant::One(Place::Absent(self.absent.len() - 1))
+            }
+            [node] => {
+                self.named.insert(node);
+                Meant::One(Place::Node(node))
+            }
+            _ => Meant::AnyOf(nodes),
+        }
+    }
+
+    /// Adds a cable, with the nodes that its ends may be at.
+    ///
+    /// # Errors
+    /// Why it cannot be compared.
+    fn add(
+        &mut self,
+        cable: &DesignedCable,
+        meant: &[Meant; 2],
+        directory: &Directory,
+    ) -> Result<(), String> {
+        let mut spots = [None; 2];
+        for (at, (end, meant)) in cable.ends.iter().zip(meant).enumerate() {
+            if let (&Meant::One(place), Some(port)) = (meant, end.port) {
+                directory.check(place, port, &end.node)?;
+                let spot = Spot { place, port };
+                if self.wanted.contains_key(&spot) {
+                    return Err(format!(
+                        "{} port {port} has another cable, by another name",
+                        end.node
+                    ));
+                }
+                spots[at] = Some(spot);
+            }
+        }
+        for absent in meant {
+            if let &Meant::One(Place::Absent(at)) = absent {
+                self.absent[at].cables += 1;
+            }
+        }
+        match spots {
+            [Some(a), Some(b)] if a == b => Err("both its ends are one port".to_owned()),
+            [Some(a), Some(b)] => {
+                self.wanted.insert(a, b);
+                self.wanted.insert(b, a);
+                Ok(())
+            }
+            [Some(spot), None] => {
+                self.add_choice(cable.line, spot, &meant[1], cable.ends[1].port, directory)
+            }
+            [None, Some(spot)] => {
+                self.add_choice(cable.line, spot, &meant[0], cable.ends[0].port, directory)
+            }
+            [None, None] => Err("neither end is one port: several nodes have its names".to_owned()),
+        }
+    }
+
+    /// Adds a cable from `spot` to any port of the nodes `meant`, or to their port `port`.
+    fn add_choice(
+        &mut self,
+        line: usize,
+        spot: Spot,
+        meant: &Meant,
+        port: Option<PortNum>,
+        directory: &Directory,
+    ) -> Result<(), String> {
+        let nodes = match meant {
+            &Meant::One(Place::Absent(at)) => {
+                // Any port will do of a node that has none yet: the design numbers its cables.
+                let number = self.absent[at].cables.min(usize::from(u8::MAX)) as u8;
+                let other = Spot {
+                    place: Place::Absent(at),
+                    port: PortNum(number),
+                };
+                self.wanted.insert(spot, other);
+                self.wanted.insert(other, spot);
+                return Ok(());
+            }
+            Meant::One(Place::Node(guid)) => vec![*guid],
+            Meant::AnyOf(nodes) => nodes.clone(),
+        };
+        let ports = nodes.iter().flat_map(|&guid| {
+            let last = directory.ports.get(&guid).copied().unwrap_or(0);
+            let all = (1..=last)
+                .map(PortNum)
+                .filter(move |&number| port.is_none_or(|port| port == number));
+            all.map(move |port| Spot {
+                place: Place::Node(guid),
+                port,
+            })
+        });
+        self.choices.push(Choice {
+            line,
+            spot,
+            others: ports.collect(),
+        });
+        Ok(())
+    }
+}
+
+impl Directory {
+    fn of(fabric: &Fabric, gone: &[GoneNode<'_>]) -> Directory {
+        let mut directory = Directory {
+            by_name: BTreeMap::new(),
+            ports: BTreeMap::new(),
+        };
+        for node in fabric.nodes() {
+            directory
+                .ports
+                .insert(node.guid, (node.ports.len().max(1) - 1) as u8);
+            for name in [node.description.as_str(), node.reported()] {
+                directory.add(name, node.guid, node.kind() == NodeType::Switch);
+            }
+        }
+        for node in gone.iter().filter(|node| fabric.find(node.guid).is_none()) {
+            directory.add(node.description, node.guid, node.is_switch);
+            directory.ports.insert(node.guid, u8::MAX);
+        }
+        directory
+    }
+
+    fn add(&mut self, name: &str, node: Guid, is_switch: bool) {
+        let short = switch_name(name).filter(|_| is_switch);
+        for name in [Some(name), short].into_iter().flatten() {
+            self.by_name
+                .entry(name.to_owned())
+                .or_default()
+                .insert(node);
+        }
+    }
+
+    /// The nodes that a name of the design stands for, ascending.
+    fn find(&self, name: &str) -> Vec<Guid> {
+        if let Some(nodes) = self.by_name.get(name) {
+            return nodes.iter().copied().collect();
+        }
+        let guid = name
+            .starts_with("0x")
+            .then(|| name.parse::<Guid>().ok())
+            .flatten();
+        if let Some(guid) = guid.filter(|guid| self.ports.contains_key(guid)) {
+            return vec![guid];
+        }
+        let Some((prefix, _)) = name.split_once(WILDCARD) else {
+            return Vec::new();
+        };
+        let like = self.by_name.range(prefix.to_owned()..);
+        let like = like.take_while(|(other, _)| other.starts_with(prefix));
+        let nodes = like
+            .filter(|(other, _)| fits(name, other))
+            .flat_map(|(_, nodes)| nodes);
+        nodes
+            .copied()
+            .collect::<BTreeSet<Guid>>()
+            .into_iter()
+            .collect()
+    }
+
+    /// Checks that a node has a port of this number.
+    ///
+    /// # Errors
+    /// The sentence that it has not.
+    fn check(&self, place: Place, port: PortNum, name: &str) -> Result<(), String> {
+        let Place::Node(guid) = place else {
+            return Ok(());
+        };
+        match self.ports.get(&guid) {
+            Some(&last) if port.0 > last => {
+                Err(format!("{name} has no port {port}: its last one is {last}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether `name` fits `pattern`, in which a wildcard stands for any text.
+fn fits(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split(WILDCARD);
+    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else {
+        return rest.is_empty();
+    };
+    for part in parts {
+        match rest.split_once(part) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+/// The operator's name of a switch in the description that managed switches make from it:
+/// `leaf-03` in `MF0;leaf-03:MQM8700/U1`.
+fn switch_name(description: &str) -> Option<&str> {
+    let (chassis, rest) = description.split_once(';')?;
+    let (name, model) = rest.rsplit_once(':')?;
+    (chassis.starts_with("MF") && model.contains('/') && !name.is_empty()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards_stand_for_any_text() {
+        for (pattern, name, expected) in [
+            ("leaf-*", "leaf-03", true),
+            ("leaf-*", "leaf-", true),
+            ("leaf-*", "spine-leaf-03", false),
+            ("*leaf-03:*", "MF0;leaf-03:MQM9700/U1", true),
+            ("*leaf-03:*", "MF0;leaf-033:MQM9700/U1", false),
+            ("a*a", "a", false),
+            ("a*b*b", "ab", false),
+            ("a*b*b", "abb", true),
+            ("*", "", true),
+            ("a", "a", true),
+            ("a", "ab", false),
+        ] {
+            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn switches_go_by_the_name_in_their_description() {
+        assert_eq!(switch_name("MF0;leaf-03:MQM8700/U1"), Some("leaf-03"));
+        assert_eq!(switch_name("MF0;rack:7:MQM8700/U1"), Some("rack:7"));
+        for other in ["leaf-03", "host;x:y", "MF0;:MQM8700/U1"] {
+            assert_eq!(switch_name(other), None, "{other}");
+        }
+    }
+}
