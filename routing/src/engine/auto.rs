@@ -323,7 +323,7 @@ fn affordable_paths(topology: &Topology) -> usize {
         .unwrap_or(0)
 }
 
-/// The routes of `dor`, where the fabric is a mesh or hypercube.
+/// The routes of `dor`, where the fabric is a mesh, hypercube or HyperX.
 fn dimension_order(topology: &Topology, options: &Options) -> Option<Tried> {
     let dor = Dor.route(topology, options, None).ok()?;
     // What is broken may have nue route in its place.

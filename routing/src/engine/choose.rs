@@ -6,7 +6,7 @@ use rsm_ids::Lid;
 use super::avoided::Avoided;
 use super::paths::{NEVER, Row, TILE, Tile, UNREACHED, nearer};
 use super::slots;
-use super::spread::{Column, Spread, Target};
+use super::spread::{Column, Spread, Target, steps};
 use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{Group, Order, SwitchIdx, Topology};
 
@@ -310,7 +310,7 @@ impl<'a> Filler<'a> {
                 let port = if offset == 0 && !class.faulty {
                     class.slots[turn]
                 } else {
-                    self.turn_of(quotient as usize + usize::from(offset), class)
+                    self.turn_of(quotient as usize + steps(offset, self.divider), class)
                 };
                 table[lid.index()] = match self.previous {
                     Some(previous) => {

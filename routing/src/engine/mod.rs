@@ -42,8 +42,8 @@ pub use minhop::MinHop;
 pub use nue::Nue;
 pub use options::{EngineOption, EngineOptions};
 pub use shape::{
-    Coordinates, Groups, LayoutDimension, LayoutMisfit, LayoutSeed, NoGrid, NoGroups, SeedLink,
-    TorusLayout,
+    Coordinates, Groups, LayoutDimension, LayoutMisfit, LayoutSeed, NoGrid, NoGroups, RowCables,
+    SeedLink, TorusLayout,
 };
 pub use torus::{Dor, Torus};
 pub use updn::{DnUp, UpDn};

@@ -246,6 +246,16 @@ pub(crate) fn rebuilt(
     keep: impl Fn(SwitchIdx) -> bool,
     lid: impl Fn(&Destination) -> Lid,
 ) -> Topology {
+    rebuilt_with(topology, keep, |end| (lid(end), end.lmc))
+}
+
+/// A topology with those of its switches for which `keep` is true, and the base LIDs and LMCs that
+/// `lids` returns.
+pub(crate) fn rebuilt_with(
+    topology: &Topology,
+    keep: impl Fn(SwitchIdx) -> bool,
+    lids: impl Fn(&Destination) -> (Lid, Lmc),
+) -> Topology {
     let mut builder = TopologyBuilder::new();
     let mut keys = Vec::new();
     for index in topology.indices() {
@@ -254,12 +264,14 @@ pub(crate) fn rebuilt(
         let key = keep(index).then(|| {
             let own = of_it.iter().find(|d| d.port == PortNum::ZERO).unwrap();
             let (ports, cap) = (switch.num_ports, switch.linear_fdb_cap);
+            let (lid, lmc) = lids(own);
             let key = builder
-                .add_switch(switch.guid, ports, lid(own), own.lmc, cap)
+                .add_switch(switch.guid, ports, lid, lmc, cap)
                 .unwrap();
             for end in of_it.iter().filter(|d| d.port != PortNum::ZERO) {
+                let (lid, lmc) = lids(end);
                 builder
-                    .add_endport(key, end.port, end.guid, lid(end), end.lmc, end.kind)
+                    .add_endport(key, end.port, end.guid, lid, lmc, end.kind)
                     .unwrap();
             }
             key

@@ -4,11 +4,11 @@ use crate::common;
 
 use std::sync::Arc;
 
-use common::{Fabric, assert_sound_on_lanes, grid, pgft};
+use common::{Fabric, assert_sound_on_lanes, generated, grid, pgft, without_switches};
 use proptest::prelude::*;
 use rsm_ids::Guid;
 use rsm_routing::engine::{
-    Coordinates, EngineError, EngineKind, Options, Routing, UnknownEngine, route,
+    Coordinates, EngineError, EngineKind, Options, Routing, RowCables, UnknownEngine, route,
 };
 use rsm_routing::lanes::{Lanes, ServiceLevels};
 use rsm_routing::tables::NO_PATH;
@@ -72,10 +72,13 @@ fn tori_are_recognised_and_routed_on_shortest_paths() {
         assert_eq!(report.max_hops, diameter(sizes), "{}", routing.reason);
         // Rings of four are squares, and pairs are no rings.
         let rings = sizes.iter().filter(|&&size| size > 2 && size != 4).count();
-        let wraps = &routing.coordinates.as_ref().unwrap().wraps;
-        assert_eq!(wraps.iter().filter(|&&wraps| wraps).count(), rings);
+        let rows = &routing.coordinates.as_ref().unwrap().rows;
+        assert_eq!(
+            rows.iter().filter(|&&row| row == RowCables::Ring).count(),
+            rings
+        );
         // A dateline takes a lane, and turns back from another dimension one more.
-        let lanes = 1 + u8::from(rings > 0) + u8::from(wraps.len() > 1);
+        let lanes = 1 + u8::from(rings > 0) + u8::from(rows.len() > 1);
         assert_eq!(routing.lanes.vls(), lanes, "{sizes:?}");
         assert_eq!(routing.lanes.needs_levels(), rings > 0);
     }
@@ -142,7 +145,7 @@ fn fabrics_without_a_grid_are_refused_with_the_reason() {
             assert!(matches!(error, EngineError::Shape { .. }), "{error}");
             let text = error.to_string();
             assert!(
-                text.contains("it is no mesh or torus: ") && text.contains(what),
+                text.contains("it is no mesh, torus or HyperX: ") && text.contains(what),
                 "{text}"
             );
         }
@@ -331,5 +334,107 @@ proptest! {
         if ends.len() == 1 && !matches!(before.lanes.levels(), ServiceLevels::Any) && !sizes.contains(&4) {
             prop_assert!(!after.lanes.is_single(), "{}", after.reason);
         }
+    }
+}
+
+/// The routes of `dor` on what is left of a HyperX that was routed before; they must be its own.
+fn dor_around(topology: &Topology, before: &Routing) -> Routing {
+    let options = Options {
+        previous_coordinates: before.coordinates.clone(),
+        ..Options::default()
+    };
+    let routing = route(EngineKind::Dor, topology, &options, None).unwrap();
+    assert!(routing.ranking.is_none(), "{}", routing.reason);
+    assert!(routing.lanes.is_single());
+    routing
+}
+
+#[test]
+fn a_hyperx_is_routed_by_dor_with_one_hop_in_each_dimension() {
+    for (spec, dimensions) in [
+        ("hyperx:8,hosts=2", 1),
+        ("hyperx:4x4,hosts=4", 2),
+        ("hyperx:3x5", 2),
+        ("hyperx:12x8", 2),
+        ("hyperx:2x4x6", 3),
+        ("torus:3x3x3", 3),
+    ] {
+        let topology = generated(spec);
+        let routing = routed(EngineKind::Dor, &topology);
+        let report = assert_sound(&topology, &routing);
+        assert!(routing.lanes.is_single());
+        assert_eq!(report.max_hops, dimensions, "{spec}: {}", routing.reason);
+        assert_sound(&topology, &routed(EngineKind::Torus, &topology));
+    }
+}
+
+#[test]
+fn auto_takes_dor_on_a_hyperx_where_all_links_have_the_same_load() {
+    let topology = generated("hyperx:4x4x4,hosts=4");
+    let routing = routed(EngineKind::Auto, &topology);
+    assert!(
+        routing.reason.starts_with("auto chose dor "),
+        "{}",
+        routing.reason
+    );
+    let load = assert_sound(&topology, &routing).load;
+    // Each link has the packets between 16 hosts and 16 others, or from 4 to 64, or back.
+    assert_eq!((load.max, load.mean), (256, 256.0));
+}
+
+#[test]
+fn dor_goes_around_any_single_cable_or_switch_of_a_hyperx() {
+    let whole = generated("hyperx:4x3x4");
+    let before = routed(EngineKind::Dor, &whole);
+    for cable in whole.cables() {
+        let broken = whole.without_cables(&[cable.a]);
+        assert_sound(&broken, &dor_around(&broken, &before));
+    }
+    for switch in whole.indices() {
+        let broken = without_switches(&whole, &[switch]);
+        assert_sound(&broken, &dor_around(&broken, &before));
+    }
+}
+
+#[test]
+fn a_hyperx_is_recognised_at_a_start_without_some_cables() {
+    let whole = generated("hyperx:4x4x4");
+    let cables = whole.cables();
+    for first in 0..cables.len() {
+        let gone = [first, (first + 7) % cables.len()].map(|number| cables[number].a);
+        let broken = whole.without_cables(&gone);
+        let routing = routed(EngineKind::Dor, &broken);
+        assert_eq!(routing.coordinates.as_ref().unwrap().sizes, [4, 4, 4]);
+        assert_sound(&broken, &routing);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn a_broken_hyperx_is_sound(
+        sizes in proptest::collection::vec(2u16..6, 1..4),
+        faults in proptest::collection::vec(any::<proptest::sample::Index>(), 1..6),
+    ) {
+        let sizes: Vec<String> = sizes.iter().map(u16::to_string).collect();
+        let whole = generated(&format!("hyperx:{}", sizes.join("x")));
+        let cables = whole.cables();
+        let gone: Vec<_> = faults.iter().map(|fault| fault.get(&cables).a).collect();
+        let broken = whole.without_cables(&gone);
+        let before = routed(EngineKind::Dor, &whole);
+        let options = Options {
+            previous_coordinates: before.coordinates.clone(),
+            ..Options::default()
+        };
+        let during = route(EngineKind::Dor, &broken, &options, None).unwrap();
+        let report = assert_sound_on_lanes(&broken, &during);
+        prop_assert_eq!(report.unreachable_pairs, 0);
+        let options = Options {
+            previous_coordinates: during.coordinates.clone(),
+            ..Options::default()
+        };
+        let after = route(EngineKind::Dor, &whole, &options, None).unwrap();
+        prop_assert_eq!(after.tables, before.tables);
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use rsm_ids::Guid;
 use rsm_routing::engine::{
-    Coordinates, EngineKind, LayoutDimension, LayoutMisfit, LayoutSeed, Options, Routing, SeedLink,
-    TorusLayout, route,
+    Coordinates, EngineKind, LayoutDimension, LayoutMisfit, LayoutSeed, Options, Routing,
+    RowCables, SeedLink, TorusLayout, route,
 };
 use rsm_routing::topology::Topology;
 
@@ -272,10 +272,11 @@ fn the_rings_of_four_of_the_manual_have_two_dimensions_and_fit() {
         "{}",
         routing.reason
     );
-    let Coordinates { sizes, wraps, .. } = &**routing.coordinates.as_ref().unwrap();
+    let Coordinates { sizes, rows, .. } = &**routing.coordinates.as_ref().unwrap();
+    let (line, ring) = (RowCables::Line, RowCables::Ring);
     assert_eq!(
-        (&sizes[..], &wraps[..]),
-        (&[2, 2, 5][..], &[false, false, true][..])
+        (&sizes[..], &rows[..]),
+        (&[2, 2, 5][..], &[line, line, ring][..])
     );
     for number in 0..20 {
         let z = places(&routing)[&guid(number)][2];

@@ -11,6 +11,7 @@ mod detours;
 mod engines;
 mod fabric_tree;
 mod fabrics;
+mod further_lids;
 mod grids;
 mod hosts_above_leaves;
 mod ibnetdiscover_round_trip;

@@ -92,7 +92,8 @@ impl Migration {
         }
         let _ = writeln!(
             out,
-            "next: rsm --config {config} --dry-run, then stop OpenSM and start rsm"
+            "next: rsm --config {config} --dry-run, which lists the Sets of rsm and compares its routes with those in the \
+             switches; then stop OpenSM and start rsm"
         );
         out
     }

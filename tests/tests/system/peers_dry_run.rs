@@ -79,6 +79,10 @@ fn beside_opensm_nothing_changes_and_the_sets_of_a_takeover_are_listed() {
         .client_through(tap.socket_name(), "Hca2", binaries::rsm())
         .unwrap();
     let report = dry_run(rsm, &[], SOMETHING);
+    for of in ["held", "planned"] {
+        let paths = report["routes"][of]["fullest_link"].as_f64();
+        assert!(paths.is_some_and(|paths| paths > 0.0), "{report}");
+    }
     assert!(tap.wait_quiet(QUIET, LIMIT));
     let tally = tap.tally();
     assert!(tally.gets() > 0 && tally.total() == tally.gets(), "{tally}");

@@ -246,6 +246,7 @@ fn route(
         numbers: options.numbers.clone(),
         parts: topology.components().len(),
         relieved: 0,
+        settled: 0,
         interim: interim.map(Arc::new),
         live,
         fabric,

@@ -91,8 +91,52 @@ pub fn rebalance(
     if earlier.live.is_complete() {
         return Err(Unmoved::NothingMissing);
     }
-    let targets = targets(topology, earlier);
-    let mut strain = Strain::of(topology, earlier, tally, &targets);
+    let groups = targets(topology, earlier);
+    let mut unmoved = None;
+    for (offset, targets) in groups.iter().enumerate().skip(earlier.settled) {
+        let strain = match groups.len() {
+            1 => Strain::by_tally(topology, earlier, tally, targets),
+            _ => Strain::by_tables(earlier, targets),
+        };
+        match relieved(earlier, strain, targets, blocks) {
+            Ok(relieved) => {
+                let state = State {
+                    present: topology.id().clone(),
+                    settled: offset,
+                    ..relieved.state
+                };
+                return Ok(Rebalanced {
+                    routing: Routing {
+                        choice: options.previous_choice.clone(),
+                        ..state.into_routing(ranking.clone())
+                    },
+                    moved: relieved.moved,
+                });
+            }
+            Err(why) => {
+                unmoved.get_or_insert(why);
+            }
+        }
+    }
+    Err(unmoved.unwrap_or(Unmoved::OtherRoutes))
+}
+
+/// The state after a step, and the number of entries that changed.
+struct Relieved {
+    state: State,
+    moved: usize,
+}
+
+/// Moves entries for `targets` off the fullest links, in at most so many blocks of tables.
+///
+/// # Errors
+/// No move helps.
+fn relieved(
+    earlier: &State,
+    mut strain: Strain<'_>,
+    targets: &[Target],
+    blocks: usize,
+) -> Result<Relieved, Unmoved> {
     let percent = strain.percent();
     if !strain.is_high(earlier) {
         let begins = STRAINED_64THS * 100 / 64;
@@ -102,7 +146,7 @@ pub fn rebalance(
     let mut lfts = lfts_in_force(earlier);
     let mut budget = Budget::of(blocks);
     let (leveller, least) = (&mut strain.leveller, strain.least);
-    if leveller.step(least, &targets, &mut lfts, &mut budget) == 0 {
+    if leveller.step(least, targets, &mut lfts, &mut budget) == 0 {
         return Err(Unmoved::NoGain { percent });
     }
     let was = |switch: SwitchIdx| {
@@ -131,7 +175,6 @@ pub fn rebalance(
         return Err(Unmoved::NoGain { percent });
     }
     let state = State {
-        present: topology.id().clone(),
         fabric: KnownFabric {
             own: earlier.fabric.own.with(moves.into_iter()).into(),
             ..earlier.fabric.clone()
@@ -140,13 +183,7 @@ pub fn rebalance(
         tables,
         ..earlier.clone()
     };
-    Ok(Rebalanced {
-        routing: Routing {
-            choice: options.previous_choice.clone(),
-            ..state.into_routing(ranking.clone())
-        },
-        moved,
-    })
+    Ok(Relieved { state, moved })
 }
 
 /// The tables in force of the switches of the known fabric; empty ones of those that are missing.
@@ -164,15 +201,15 @@ struct Strain<'a> {
 }
 
 impl<'a> Strain<'a> {
-    fn of(topology: &Topology, state: &'a State, tally: &Tally, targets: &[Target]) -> Strain<'a> {
+    /// The loads by the paths that a proof has counted: those to all LIDs of all hosts.
+    fn by_tally(
+        topology: &Topology,
+        state: &'a State,
+        tally: &Tally,
+        targets: &[Target],
+    ) -> Strain<'a> {
         let known = &*state.fabric.known;
-        let mut leveller = Leveller::new(Ground {
-            known,
-            live: &state.live,
-            order: state.interim.as_deref().unwrap_or(&state.fabric.order),
-            tiles: &state.tiles,
-            detours: &state.detours,
-        });
+        let mut leveller = Leveller::new(Strain::ground(state));
         for switch in known.indices() {
             let Some(here) = state.live.switches[switch.index()] else {
                 continue;
@@ -191,6 +228,26 @@ impl<'a> Strain<'a> {
         }
     }
 
+    /// The loads of packets to `targets` alone.
+    fn by_tables(state: &'a State, targets: &[Target]) -> Strain<'a> {
+        let mut leveller = Leveller::new(Strain::ground(state));
+        leveller.load_with(targets, &lfts_in_force(state));
+        Strain {
+            least: leveller.least(targets),
+            leveller,
+        }
+    }
+
+    fn ground(state: &'a State) -> Ground<'a> {
+        Ground {
+            known: &state.fabric.known,
+            live: &state.live,
+            order: state.interim.as_deref().unwrap_or(&state.fabric.order),
+            tiles: &state.tiles,
+            detours: &state.detours,
+        }
+    }
+
     /// The load of the fullest link, in parts of the least that it could be.
     fn percent(&self) -> u64 {
         self.leveller.fullest().saturating_mul(100) / self.least.max(1)
@@ -202,23 +259,34 @@ impl<'a> Strain<'a> {
     }
 }
 
-/// One target for each host with a single LID. The LIDs of a port that has several take separate
-/// ways, which is left to the closed form.
-fn targets(topology: &Topology, state: &State) -> Vec<Target> {
+/// The LIDs of hosts by their offset from the base LID; each such group is relieved alone, base
+/// LIDs first. Hosts whose virtual ports have LIDs are left to the repair.
+fn targets(topology: &Topology, state: &State) -> Vec<Vec<Target>> {
     let known = &state.fabric.known;
-    let target = |(position, &lid): (usize, &u16)| {
+    let mut groups = vec![Vec::new()];
+    for (position, &lid) in state.lids.iter().enumerate() {
         let lid = Lid(lid);
-        let found = topology.destination_of(lid)?;
-        let is_single_host =
-            found.kind.is_host() && found.lmc.lids() == 1 && found.further.is_empty();
-        let known_as = state.fabric.numbering.places[position].destination? as usize;
-        let switch = known.destinations()[known_as].switch;
-        is_single_host.then(|| Target {
+        let place = &state.fabric.numbering.places[position];
+        let (Some(found), Some(known_as)) = (topology.destination_of(lid), place.destination)
+        else {
+            continue;
+        };
+        if !found.kind.is_host() || !found.further.is_empty() {
+            continue;
+        }
+        let offset = usize::from(place.offset);
+        if groups.len() <= offset {
+            groups.resize(offset + 1, Vec::new());
+        }
+        let switch = known.destinations()[known_as as usize].switch;
+        groups[offset].push(Target {
             lid,
+            base: found.lid,
+            lids: found.lmc.lids(),
             position,
             column: state.fabric.numbering.column_of[switch.index()] as usize,
             switch,
-        })
-    };
-    state.lids.iter().enumerate().filter_map(target).collect()
+        });
+    }
+    groups
 }

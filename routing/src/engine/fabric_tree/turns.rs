@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
+use super::super::spread::steps;
 use super::numbering::{Numbering, Place};
 use crate::topology::Topology;
 
@@ -64,10 +65,14 @@ impl Turns {
     }
 }
 
-/// The closed form: the slot of a LID among `turns` slots. The LIDs of one port take consecutive
-/// slots.
+/// The closed form: the slot of a LID among `turns` slots.
 pub(super) fn turn(place: &Place, divider: u32, turns: usize) -> usize {
-    ((place.number / divider) as usize + usize::from(place.offset)) % turns
+    slot_number(place, divider) % turns
+}
+
+/// The number of a LID's slot, counted on beyond the end of a rotation.
+fn slot_number(place: &Place, divider: u32) -> usize {
+    (place.number / divider) as usize + steps(place.offset, divider)
 }
 
 /// The slots to try for a destination that has lost its own, each of `turns` slots at least once.
@@ -83,7 +88,7 @@ pub(super) fn detours(
     source: usize,
     turns: usize,
 ) -> impl Iterator<Item = usize> {
-    let number = (place.number / divider) as usize + usize::from(place.offset);
+    let number = slot_number(place, divider);
     let own = number % turns.max(1);
     let others = turns.saturating_sub(1);
     // The destination's number within its slot, shifted by switch.

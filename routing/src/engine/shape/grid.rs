@@ -1,4 +1,4 @@
-//! Recognises meshes and tori, and finds the coordinates of each switch.
+//! Recognises meshes, tori and HyperX, and finds the coordinates of each switch.
 //!
 //! In a grid, the opposite sides of a square of four switches lie in one dimension, at one position
 //! of it. Sides that are connected through squares form a *cut*: all links between two neighbouring
@@ -15,34 +15,56 @@ use rsm_ids::Guid;
 
 use crate::topology::{SwitchIdx, Topology};
 
-/// The maximum number of neighbours of a switch in a grid: two in each of six dimensions. Even the
-/// smallest useful grid with more dimensions has too many LIDs.
+/// The maximum number of neighbours of a switch in rows and rings: two in each of six dimensions.
+/// Even the smallest useful grid with more dimensions has too many LIDs. Neighbours that are
+/// neighbours of each other do not count.
 const MAX_NEIGHBOURS: usize = 12;
 
-/// The coordinates of each switch of a mesh or torus. They are stored by GUID, so that they outlive
-/// the topology on which they were found.
+/// The maximum sum, over all switches, of the cube of the number of neighbours: so many edges are
+/// looked up to find squares, at most a second of work. A HyperX of 12x12x12 stays below.
+const MAX_LOOKUPS: usize = 1 << 26;
+
+/// A row counts as full if fewer than one in this many pairs of its places are no neighbours.
+const FULL_BUT_ONE_IN: usize = 4;
+
+/// The cables of the rows of a dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RowCables {
+    /// From each switch to the next one.
+    Line,
+    /// From each switch to the next one, and from the last to the first.
+    Ring,
+    /// Between any two switches, as in a HyperX.
+    Full,
+}
+
+/// The coordinates of each switch of a mesh, torus or HyperX. They are stored by GUID, so that they
+/// outlive the topology on which they were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coordinates {
     /// The number of switches in a row of each dimension; the longest dimension first, or in the
     /// order of a [`TorusLayout`](super::TorusLayout).
     pub sizes: Vec<u16>,
-    /// For each dimension: whether the last switch of a row is connected to the first.
-    pub wraps: Vec<bool>,
+    /// For each dimension, the cables of a row.
+    pub rows: Vec<RowCables>,
     /// The coordinates of each switch, one for each dimension.
     pub places: BTreeMap<Guid, Vec<u16>>,
 }
 
-/// The reason why a fabric is no grid; follows "the fabric is no mesh or torus: ".
+/// The reason why a fabric is no grid; follows "the fabric is no mesh, torus or HyperX: ".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoGrid {
-    /// A switch has more neighbours than a grid can have.
+    /// A switch has more neighbours than a mesh or torus can have.
     #[error("switch {switch} has {neighbours} neighbours, where there can be {MAX_NEIGHBOURS}")]
     TooManyNeighbours {
         /// The switch.
         switch: Guid,
-        /// The number of its neighbours.
+        /// The number of its neighbours that are not neighbours of each other.
         neighbours: usize,
     },
+    /// The search for squares would take too long.
+    #[error("it has too many cables to look for the squares of a grid")]
+    TooLarge,
     /// Cables do not connect all switches, so that the parts have no relative positions.
     #[error("switch {switch} has no connection with switch {first}")]
     Apart {
@@ -51,7 +73,7 @@ pub enum NoGrid {
         /// A switch of the first part.
         first: Guid,
     },
-    /// The slices of a dimension form neither a row nor a ring.
+    /// The slices of a dimension form neither a row nor a ring, and are not all neighbours.
     #[error("switch {switch} has {neighbours} neighbours in one row")]
     Branches {
         /// A switch in a slice with the wrong neighbours.
@@ -83,7 +105,7 @@ impl Coordinates {
     /// position that its links fit.
     ///
     /// # Errors
-    /// The fabric is no mesh or torus, or so much of it is missing that it does not show.
+    /// The fabric is no mesh, torus or HyperX, or so much of it is missing that it does not show.
     pub fn find(topology: &Topology, earlier: Option<&Coordinates>) -> Result<Coordinates, NoGrid> {
         if let Some(kept) = earlier.and_then(|earlier| earlier.keep(topology)) {
             return Ok(kept);
@@ -108,17 +130,21 @@ impl Coordinates {
     /// of the dimension's rings; `None` for rows that are no rings.
     pub(crate) fn level_bits(&self) -> Vec<Option<u8>> {
         let mut rings = 0..;
-        let bit = |&wraps: &bool| if wraps { rings.next() } else { None };
-        self.wraps.iter().map(bit).collect()
+        let bit = |&row: &RowCables| match row {
+            RowCables::Ring => rings.next(),
+            RowCables::Line | RowCables::Full => None,
+        };
+        self.rows.iter().map(bit).collect()
     }
 
     /// The hops between two positions, by the shorter way round in rings.
     pub(crate) fn distance(&self, from: &[u16], to: &[u16]) -> u32 {
         let dimensions = (0..self.sizes.len()).map(|dimension| {
             let straight = from[dimension].abs_diff(to[dimension]);
-            let hops = match self.wraps[dimension] {
-                true => straight.min(self.sizes[dimension] - straight),
-                false => straight,
+            let hops = match self.rows[dimension] {
+                RowCables::Ring => straight.min(self.sizes[dimension] - straight),
+                RowCables::Line => straight,
+                RowCables::Full => straight.min(1),
             };
             u32::from(hops)
         });
@@ -126,8 +152,8 @@ impl Coordinates {
     }
 
     /// How two positions are neighbours: the dimension, and whether the second one is next (true)
-    /// or previous. In a row of two with one connection, position one is next to position zero.
-    /// `None` if they are no neighbours.
+    /// or previous; in a full row, whether it is further on. In a row of two with one connection,
+    /// position one is next to position zero. `None` if they are no neighbours.
     pub(crate) fn step(&self, from: &[u16], to: &[u16]) -> Option<(usize, bool)> {
         let mut differ =
             (0..self.sizes.len()).filter(|&dimension| from[dimension] != to[dimension]);
@@ -136,7 +162,10 @@ impl Coordinates {
             return None;
         }
         let (a, b, size) = (from[dimension], to[dimension], self.sizes[dimension]);
-        let wraps = self.wraps[dimension];
+        if self.rows[dimension] == RowCables::Full {
+            return Some((dimension, b > a));
+        }
+        let wraps = self.rows[dimension] == RowCables::Ring;
         if b == a + 1 || (wraps && a + 1 == size && b == 0) {
             Some((dimension, true))
         } else if a == b + 1 || (wraps && b + 1 == size && a == 0) {
@@ -150,16 +179,18 @@ impl Coordinates {
     pub(in crate::engine) fn keeps(&self, earlier: &Coordinates) -> bool {
         let is_there = |(guid, place)| self.places.get(guid) == Some(place);
         self.sizes == earlier.sizes
-            && self.wraps == earlier.wraps
+            && self.rows == earlier.rows
             && earlier.places.iter().all(is_there)
     }
 
-    /// The grid as text, such as `torus 16x16x8` or `mesh 4x4`.
+    /// The grid as text, such as `torus 16x16x8`, `mesh 4x4` or `hyperx 8x8`.
     pub fn name(&self) -> String {
-        let kind = if self.wraps.contains(&true) {
-            "torus"
-        } else {
-            "mesh"
+        let has = |row| self.rows.contains(&row);
+        let kind = match (has(RowCables::Ring), has(RowCables::Full)) {
+            (true, true) => "torus of full rows and rings",
+            (true, false) => "torus",
+            (false, true) => "hyperx",
+            (false, false) => "mesh",
         };
         let sizes: Vec<String> = self.sizes.iter().map(u16::to_string).collect();
         format!("{kind} {}", sizes.join("x"))
@@ -189,10 +220,9 @@ impl Coordinates {
         let taken: BTreeSet<&Vec<u16>> = topology.indices().filter_map(place).collect();
         let around = neighbours.first()?;
         let candidates = (0..self.sizes.len()).flat_map(|dimension| {
-            let size = self.sizes[dimension];
-            [around[dimension] + 1, around[dimension] + size - 1].map(|at| {
+            (0..self.sizes[dimension]).map(move |at| {
                 let mut place = (*around).clone();
-                place[dimension] = at % size;
+                place[dimension] = at;
                 place
             })
         });
@@ -284,6 +314,16 @@ impl Edges {
         Some(edges[place].1)
     }
 
+    /// The number of neighbours of a switch that are not neighbours of another one of them.
+    fn lonely(&self, switch: usize) -> usize {
+        let own = &self.of[switch];
+        let meets = |&&(one, _): &&(usize, usize)| {
+            own.iter()
+                .any(|&(other, _)| self.between(one, other).is_some())
+        };
+        own.len() - own.iter().filter(meets).count()
+    }
+
     /// The pairs of edges that complete a square with two edges of a switch: the edge opposite to
     /// the first one, and the edge opposite to the second one.
     fn squares(&self, at: usize, a: usize, b: usize) -> Vec<(usize, usize)> {
@@ -301,18 +341,22 @@ impl Edges {
 
 fn find(topology: &Topology) -> Result<Coordinates, NoGrid> {
     let guid = |switch: usize| topology.switch(SwitchIdx(switch as u32)).guid;
-    for switch in topology.indices() {
-        let neighbours = topology.groups(switch).len();
-        if neighbours > MAX_NEIGHBOURS {
-            let switch = guid(switch.index());
+    let edges = Edges::new(topology);
+    for (switch, own) in edges.of.iter().enumerate() {
+        let neighbours = edges.lonely(switch);
+        if own.len() > MAX_NEIGHBOURS && neighbours > MAX_NEIGHBOURS {
+            let switch = guid(switch);
             return Err(NoGrid::TooManyNeighbours { switch, neighbours });
         }
+    }
+    let lookups = edges.of.iter().map(|own| own.len().pow(3));
+    if lookups.sum::<usize>() > MAX_LOOKUPS {
+        return Err(NoGrid::TooLarge);
     }
     if let [first, other, ..] = topology.components() {
         let [first, switch] = [first, other].map(|part| topology.switch(part.switches[0]).guid);
         return Err(NoGrid::Apart { switch, first });
     }
-    let edges = Edges::new(topology);
     let dimension_of = dimensions(&edges);
     let mut dimensions: Vec<usize> = dimension_of.clone();
     dimensions.sort_unstable();
@@ -331,7 +375,7 @@ fn find(topology: &Topology) -> Result<Coordinates, NoGrid> {
     let place = |switch: usize| rows.iter().map(|row| row.place[switch]).collect();
     Ok(Coordinates {
         sizes: rows.iter().map(|row| row.size).collect(),
-        wraps: rows.iter().map(|row| row.wraps).collect(),
+        rows: rows.iter().map(|row| row.cables).collect(),
         places: (0..topology.switch_count())
             .map(|switch| (guid(switch), place(switch)))
             .collect(),
@@ -381,13 +425,13 @@ fn dimensions(edges: &Edges) -> Vec<usize> {
 /// The switches along one dimension.
 struct Row {
     size: u16,
-    wraps: bool,
+    cables: RowCables,
     /// The position of each switch.
     place: Vec<u16>,
 }
 
 /// Finds the order of the slices of a dimension. Fails with a switch and the number of its
-/// neighbouring slices if they form neither a row nor a ring.
+/// neighbouring slices if they form neither a row nor a ring, and are not all neighbours.
 fn row(edges: &Edges, dimension_of: &[usize], dimension: usize) -> Result<Row, (usize, usize)> {
     let count = edges.of.len();
     let mut slices = Union::new(count);
@@ -407,13 +451,46 @@ fn row(edges: &Edges, dimension_of: &[usize], dimension: usize) -> Result<Row, (
             }
         }
     }
-    for (&slice, others) in &next {
-        if others.len() > 2 || others.contains(&slice) {
+    let (order, cables) = order_of_slices(&next)?;
+    let mut place_of: BTreeMap<usize, u16> = BTreeMap::new();
+    for (place, &slice) in (0u16..).zip(&order) {
+        place_of.insert(slice, place);
+    }
+    let mut place = Vec::with_capacity(count);
+    for (switch, slice) in slice.iter().enumerate() {
+        match place_of.get(slice) {
+            Some(&at) => place.push(at),
+            None => return Err((switch, 0)),
+        }
+    }
+    let size = order.len() as u16;
+    Ok(Row {
+        size,
+        cables,
+        place,
+    })
+}
+
+/// The slices of a dimension in order, where `next` has the neighbours of each. Fails as [`row`].
+fn order_of_slices(
+    next: &BTreeMap<usize, BTreeSet<usize>>,
+) -> Result<(Vec<usize>, RowCables), (usize, usize)> {
+    let pairs = next.len() * next.len().saturating_sub(1);
+    let joined: usize = next.values().map(BTreeSet::len).sum();
+    let is_full = pairs.saturating_sub(joined) * FULL_BUT_ONE_IN < pairs;
+    for (&slice, others) in next {
+        if others.contains(&slice) || (others.len() > 2 && !is_full) {
             return Err((slice, others.len()));
         }
     }
+    if next.values().any(|others| others.len() > 2) {
+        return Ok((next.keys().copied().collect(), RowCables::Full));
+    }
     let end = next.iter().find(|(_, others)| others.len() == 1);
-    let wraps = end.is_none();
+    let cables = match end {
+        Some(_) => RowCables::Line,
+        None => RowCables::Ring,
+    };
     // A row begins at its end with the lowest switch; a ring begins at its lowest switch.
     let Some(&start) = end.map(|(slice, _)| slice).or_else(|| next.keys().next()) else {
         return Err((0, 0));
@@ -428,17 +505,5 @@ fn row(edges: &Edges, dimension_of: &[usize], dimension: usize) -> Result<Row, (
         order.push(after);
         (before, at) = (at, after);
     }
-    let mut place_of: BTreeMap<usize, u16> = BTreeMap::new();
-    for (place, &slice) in (0u16..).zip(&order) {
-        place_of.insert(slice, place);
-    }
-    let mut place = Vec::with_capacity(count);
-    for (switch, slice) in slice.iter().enumerate() {
-        match place_of.get(slice) {
-            Some(&at) => place.push(at),
-            None => return Err((switch, 0)),
-        }
-    }
-    let size = order.len() as u16;
-    Ok(Row { size, wraps, place })
+    Ok((order, cables))
 }

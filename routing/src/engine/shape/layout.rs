@@ -7,7 +7,7 @@
 
 use rsm_ids::Guid;
 
-use super::Coordinates;
+use super::{Coordinates, RowCables};
 
 /// The size of a ring that is, as a graph, equal to two dimensions of two.
 const SQUARE: u16 = 4;
@@ -103,15 +103,16 @@ struct Part {
 }
 
 impl LayoutDimension {
-    /// The dimensions of coordinates that correspond to this one, each with its size and whether it
-    /// wraps.
-    fn parts(self) -> Vec<(u16, bool)> {
+    /// The dimensions of coordinates that correspond to this one, each with its size and the cables
+    /// of its rows.
+    fn parts(self) -> Vec<(u16, RowCables)> {
         match (self.size, self.wraps) {
             (0 | 1, _) => Vec::new(),
             // Two switches are neighbours once, however many cables connect them.
-            (2, _) => vec![(2, false)],
-            (SQUARE, true) => vec![(2, false); 2],
-            whole => vec![whole],
+            (2, _) => vec![(2, RowCables::Line)],
+            (SQUARE, true) => vec![(2, RowCables::Line); 2],
+            (size, true) => vec![(size, RowCables::Ring)],
+            (size, false) => vec![(size, RowCables::Line)],
         }
     }
 }
@@ -260,8 +261,10 @@ impl TorusLayout {
                 let size = i32::from(found.sizes[part.found]);
                 let here = origin.map_or(0, |origin| part.place(found, origin));
                 let moved = seed.map_or(0, |seed| seed.datelines[number]);
-                let zero = match found.wraps[part.found] {
-                    true if origin.is_some() => (i32::from(here) + moved).rem_euclid(size),
+                let zero = match found.rows[part.found] {
+                    RowCables::Ring if origin.is_some() => {
+                        (i32::from(here) + moved).rem_euclid(size)
+                    }
                     _ => 0,
                 };
                 ways.push((part, zero, size));
@@ -278,9 +281,9 @@ impl TorusLayout {
                 .iter()
                 .map(|(part, ..)| found.sizes[part.found])
                 .collect(),
-            wraps: ways
+            rows: ways
                 .iter()
-                .map(|(part, ..)| found.wraps[part.found])
+                .map(|(part, ..)| found.rows[part.found])
                 .collect(),
             places: found
                 .places
@@ -314,7 +317,7 @@ impl TorusLayout {
                 self.check_link(places, seed.switch, link, first[link.dimension])?;
             }
             for (number, dimension) in self.dimensions.iter().enumerate() {
-                if dimension.parts().first() != Some(&(dimension.size, true)) {
+                if dimension.parts().first() != Some(&(dimension.size, RowCables::Ring)) {
                     continue;
                 }
                 let size = i32::from(dimension.size);
@@ -360,20 +363,21 @@ impl Part {
     /// position `old`.
     fn place(self, found: &Coordinates, old: &[u16]) -> u16 {
         let (at, size) = (old[self.found], found.sizes[self.found]);
-        match (self.is_turned, found.wraps[self.found]) {
+        match (self.is_turned, found.rows[self.found]) {
             (false, _) => at,
-            (true, false) => size - 1 - at,
-            (true, true) => (size - at) % size,
+            (true, RowCables::Ring) => (size - at) % size,
+            (true, RowCables::Line | RowCables::Full) => size - 1 - at,
         }
     }
 }
 
-fn sizes(places: &Coordinates) -> impl Iterator<Item = (u16, bool)> {
-    places
-        .sizes
-        .iter()
-        .copied()
-        .zip(places.wraps.iter().copied())
+/// For each dimension, the size and the cables of its rows; a full row of three is a ring.
+fn sizes(places: &Coordinates) -> impl Iterator<Item = (u16, RowCables)> {
+    let rows = places.sizes.iter().zip(&places.rows);
+    rows.map(|(&size, &cables)| match (size, cables) {
+        (3, RowCables::Full) => (3, RowCables::Ring),
+        row => row,
+    })
 }
 
 /// The dimension in which two switches are neighbours, and whether the second is the next one;

@@ -4,6 +4,6 @@ mod grid;
 mod groups;
 mod layout;
 
-pub use grid::{Coordinates, NoGrid};
+pub use grid::{Coordinates, NoGrid, RowCables};
 pub use groups::{Groups, NoGroups};
 pub use layout::{LayoutDimension, LayoutMisfit, LayoutSeed, SeedLink, TorusLayout};

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::engine::columns::{Column, NO_GROUP};
-use crate::engine::shape::Coordinates;
+use crate::engine::shape::{Coordinates, RowCables};
 use crate::topology::{SwitchIdx, Topology};
 
 /// A grid with its switches by number.
@@ -11,10 +11,15 @@ pub(super) struct Grid<'a> {
     topology: &'a Topology,
     coordinates: &'a Coordinates,
     places: Vec<Vec<u16>>,
-    /// The port group for each switch, dimension and direction (0 up, 1 down).
+    /// For each dimension, the first of its directions among those of all dimensions, and at last
+    /// the number of all. A row has two directions, up and down; a full row has one to each place.
+    starts: Vec<usize>,
+    /// The port group for each switch, dimension and direction.
     groups: Vec<u8>,
+    /// For each switch, dimension and direction, the neighbour.
+    neighbours: Vec<Option<SwitchIdx>>,
     /// For each switch, dimension and direction, the number of hops until the row is broken; the
-    /// length of the ring if it is intact.
+    /// length of the ring if it is intact. In a full row 1 where there is a neighbour.
     runs: Vec<u16>,
     /// For each dimension, the bit of the service level which says that the dateline is crossed.
     level_bits: Vec<Option<u8>>,
@@ -36,40 +41,59 @@ const DOWN: usize = 1;
 impl<'a> Grid<'a> {
     pub(super) fn new(topology: &'a Topology, coordinates: &'a Coordinates) -> Grid<'a> {
         let places = coordinates.by_switch(topology);
-        let dimensions = coordinates.sizes.len();
+        let mut starts = vec![0];
+        let mut directions = 0;
+        for (&size, row) in coordinates.sizes.iter().zip(&coordinates.rows) {
+            directions += match row {
+                RowCables::Line | RowCables::Ring => 2,
+                RowCables::Full => usize::from(size),
+            };
+            starts.push(directions);
+        }
+        let ways = places.len() * directions;
         let mut grid = Grid {
             topology,
             coordinates,
-            groups: vec![NO_GROUP; places.len() * dimensions * 2],
-            runs: vec![0; places.len() * dimensions * 2],
+            starts,
+            groups: vec![NO_GROUP; ways],
+            neighbours: vec![None; ways],
+            runs: vec![0; ways],
             places,
             level_bits: coordinates.level_bits(),
         };
-        let mut next = vec![None; grid.groups.len()];
         for switch in topology.indices() {
             for (number, group) in topology.groups(switch).enumerate() {
                 if let Some((dimension, is_up)) = grid.step(switch, group.neighbour) {
-                    let way = grid.way(switch, dimension, if is_up { UP } else { DOWN });
+                    let direction = match coordinates.rows[dimension] {
+                        RowCables::Full => grid.place(group.neighbour, dimension),
+                        _ if is_up => UP,
+                        _ => DOWN,
+                    };
+                    let way = grid.way(switch, dimension, direction);
                     // A switch has at most 254 groups.
                     grid.groups[way] = number as u8;
-                    next[way] = Some(group.neighbour);
+                    grid.neighbours[way] = Some(group.neighbour);
                 }
             }
         }
-        grid.find_runs(&next);
+        grid.find_runs();
         grid
     }
 
-    /// Finds how far each row leads in both directions.
-    fn find_runs(&mut self, next: &[Option<SwitchIdx>]) {
+    /// Finds how far each row leads in all directions.
+    fn find_runs(&mut self) {
         for switch in self.topology.indices() {
             for dimension in 0..self.dimensions() {
-                for direction in [UP, DOWN] {
+                let longest = match self.coordinates.rows[dimension] {
+                    RowCables::Full => 1,
+                    RowCables::Line | RowCables::Ring => self.coordinates.sizes[dimension],
+                };
+                for direction in self.directions(dimension) {
                     let start = self.way(switch, dimension, direction);
                     let mut run = 0;
                     let mut at = switch;
-                    while run < self.coordinates.sizes[dimension] {
-                        match next[self.way(at, dimension, direction)] {
+                    while run < longest {
+                        match self.neighbours[self.way(at, dimension, direction)] {
                             Some(after) => at = after,
                             None => break,
                         }
@@ -82,7 +106,17 @@ impl<'a> Grid<'a> {
     }
 
     fn way(&self, switch: SwitchIdx, dimension: usize, direction: usize) -> usize {
-        (switch.index() * self.dimensions() + dimension) * 2 + direction
+        switch.index() * self.starts[self.dimensions()] + self.starts[dimension] + direction
+    }
+
+    /// The directions of a dimension.
+    fn directions(&self, dimension: usize) -> std::ops::Range<usize> {
+        0..self.starts[dimension + 1] - self.starts[dimension]
+    }
+
+    /// The place of a switch in its row of a dimension.
+    fn place(&self, switch: SwitchIdx, dimension: usize) -> usize {
+        usize::from(self.places[switch.index()][dimension])
     }
 
     fn step(&self, from: SwitchIdx, to: SwitchIdx) -> Option<(usize, bool)> {
@@ -126,10 +160,14 @@ impl<'a> Grid<'a> {
         level
     }
 
-    /// The shorter direction in a dimension. If both are equally long, the lower of the two
-    /// positions decides, so that both directions carry about the same load. The way back is then
-    /// the same path, because answers have the service level of their request.
+    /// The shorter direction in a dimension; in a full row that of the place itself. If both are
+    /// equally long, the lower of the two positions decides, so that both directions carry about
+    /// the same load. The way back is then the same path, because answers have the service level of
+    /// their request.
     fn direction(&self, from: SwitchIdx, to: SwitchIdx, dimension: usize) -> usize {
+        if self.coordinates.rows[dimension] == RowCables::Full {
+            return self.place(to, dimension);
+        }
         let [a, b] = [from, to].map(|end| &self.places[end.index()]);
         let up = self.hops(a[dimension], b[dimension], dimension, UP);
         let down = self.hops(a[dimension], b[dimension], dimension, DOWN);
@@ -148,6 +186,9 @@ impl<'a> Grid<'a> {
     /// The hops from one position to another in a dimension; [`u16::MAX`] if the row ends before.
     fn hops(&self, from: u16, to: u16, dimension: usize, direction: usize) -> u16 {
         let size = self.coordinates.sizes[dimension];
+        if self.coordinates.rows[dimension] == RowCables::Full {
+            return 1;
+        }
         let (low, high) = if direction == UP {
             (from, to)
         } else {
@@ -155,7 +196,7 @@ impl<'a> Grid<'a> {
         };
         if low <= high {
             high - low
-        } else if self.coordinates.wraps[dimension] {
+        } else if self.coordinates.rows[dimension] == RowCables::Ring {
             size - (low - high)
         } else {
             u16::MAX
@@ -170,16 +211,15 @@ impl<'a> Grid<'a> {
             (0..self.dimensions()).filter(|&dimension| a[dimension] != b[dimension]);
         let first = dimensions.next()?;
         let wanted = self.direction(from, to, first);
-        for direction in [wanted, UP + DOWN - wanted] {
-            let hops = self.hops(a[first], b[first], first, direction);
-            let way = self.way(from, first, direction);
-            if hops <= self.runs[way] {
-                return Some((self.groups[way], direction != wanted));
-            }
+        let way = self.way(from, first, wanted);
+        if self.hops(a[first], b[first], first, wanted) <= self.runs[way] {
+            return Some((self.groups[way], false));
+        }
+        if let Some(direction) = self.other_direction(from, to, first, wanted) {
+            return Some((self.groups[self.way(from, first, direction)], true));
         }
         // The packet continues until it is next to the missing corner: only the neighbours of the
         // corner turn, so that there are as few turns back as possible.
-        let way = self.way(from, first, wanted);
         if self.runs[way] > 0 {
             return Some((self.groups[way], true));
         }
@@ -187,6 +227,32 @@ impl<'a> Grid<'a> {
             let way = self.way(from, later, self.direction(from, to, later));
             Some((self.groups[way], true)).filter(|&(group, _)| group != NO_GROUP)
         })
+    }
+
+    /// The direction in which a packet reaches its place in a row where the wanted one is broken:
+    /// the other way round, or, in a full row, by way of a third switch. That is the lowest one, so
+    /// that detours of several broken cables close no cycle in most rows.
+    fn other_direction(
+        &self,
+        from: SwitchIdx,
+        to: SwitchIdx,
+        dimension: usize,
+        wanted: usize,
+    ) -> Option<usize> {
+        let [here, there] = [from, to].map(|end| self.places[end.index()][dimension]);
+        let leads = |&direction: &usize| {
+            let way = self.way(from, dimension, direction);
+            match self.coordinates.rows[dimension] {
+                RowCables::Line | RowCables::Ring => {
+                    self.hops(here, there, dimension, direction) <= self.runs[way]
+                }
+                RowCables::Full => self.neighbours[way].is_some_and(|third| {
+                    self.neighbours[self.way(third, dimension, usize::from(there))].is_some()
+                }),
+            }
+        };
+        let mut others = self.directions(dimension).filter(|&other| other != wanted);
+        others.find(leads)
     }
 
     pub(super) fn columns(&self) -> Found {

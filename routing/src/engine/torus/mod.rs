@@ -1,11 +1,11 @@
-//! `dor` and `torus`: dimension-order routing on meshes and tori.
+//! `dor` and `torus`: dimension-order routing on meshes, tori and HyperX.
 
 mod hops;
 
 use std::sync::Arc;
 
 use super::columns::{self, Column};
-use super::shape::Coordinates;
+use super::shape::{Coordinates, RowCables};
 use super::{Engine, EngineError, Options, Routing, nue, prepare};
 use crate::lanes::{Lanes, Mapping, PairLevels, Row, ServiceLevels};
 use crate::tables::Tables;
@@ -16,12 +16,14 @@ use hops::Grid;
 /// Dimension order: a packet goes to its place in the first dimension, then in the second, and so
 /// on.
 ///
-/// - *Guarantee*: shortest paths without a credit loop, on meshes and hypercubes (rings of four
-///   are hypercubes). Fabrics that are no mesh are refused, with the switch or link that shows it.
+/// - *Guarantee*: shortest paths without a credit loop, on meshes, hypercubes (rings of four are
+///   hypercubes) and HyperX, where packets take one hop in each dimension. Other fabrics are
+///   refused, with the switch or link that shows it.
 /// - *Needs*: one VL; packets may have any service level.
-/// - *Around faults*: a switch whose path is cut off continues in a later dimension first. If that
-///   does not help, or closes a cycle, the routes are those of [`nue`](super::Nue) on one VL, and
-///   the reason says so.
+/// - *Around faults*: in a full row a packet goes by way of a third switch of the row; a switch
+///   whose path is cut off otherwise continues in a later dimension first. If that does not help,
+///   or closes a cycle, the routes are those of [`nue`](super::Nue) on one VL, and the reason says
+///   so.
 /// - *Complexity*: O(n²) for n switches, and a proof where something is broken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dor;
@@ -55,8 +57,8 @@ impl Engine for Dor {
     }
 
     fn guarantee(&self) -> &'static str {
-        "shortest paths without loops or credit loops on meshes and hypercubes, on one virtual lane; \
-         other fabrics are refused"
+        "shortest paths without loops or credit loops on meshes, hypercubes and HyperX, on one \
+         virtual lane; other fabrics are refused"
     }
 
     fn route(
@@ -67,7 +69,9 @@ impl Engine for Dor {
     ) -> Result<Routing, EngineError> {
         prepare::capacities(topology)?;
         let coordinates = find(self.name(), topology, options)?;
-        if let Some(ring) = coordinates.wraps.iter().position(|&wraps| wraps) {
+        let coordinates = without_rings_of_three(coordinates);
+        let mut rows = coordinates.rows.iter();
+        if let Some(ring) = rows.position(|&row| row == RowCables::Ring) {
             let size = coordinates.sizes[ring];
             let reason = format!("it has rings of {size}, which need the lanes of torus");
             return Err(unfit(self.name(), reason));
@@ -116,6 +120,22 @@ impl Engine for Torus {
     }
 }
 
+/// Coordinates in which rings of three are full rows: all their switches are neighbours, so that no
+/// packet passes one of them on its way to another.
+fn without_rings_of_three(found: Arc<Coordinates>) -> Arc<Coordinates> {
+    let mut full = Coordinates::clone(&found);
+    for (row, &size) in full.rows.iter_mut().zip(&full.sizes) {
+        if size == 3 && *row == RowCables::Ring {
+            *row = RowCables::Full;
+        }
+    }
+    if full == *found {
+        found
+    } else {
+        Arc::new(full)
+    }
+}
+
 fn unfit(engine: &'static str, reason: String) -> EngineError {
     EngineError::Shape { engine, reason }
 }
@@ -130,7 +150,7 @@ fn find(
     }
     let previous = options.previous_coordinates.as_deref();
     let found = Coordinates::find(topology, previous)
-        .map_err(|reason| unfit(engine, format!("it is no mesh or torus: {reason}")))?;
+        .map_err(|reason| unfit(engine, format!("it is no mesh, torus or HyperX: {reason}")))?;
     let is_kept = previous.is_some_and(|previous| found.keeps(previous));
     let laid_out = match options.layout.as_deref() {
         // Coordinates in use stay, so that service levels stay.

@@ -124,8 +124,9 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
     if is_regular(known, intact.order.levels()) {
         return evened;
     }
-    let by_category = targets(intact);
-    let hosts: usize = by_category.iter().map(Vec::len).sum();
+    let groups = target_groups(intact);
+    let first = groups.first().map_or(&[][..], Vec::as_slice);
+    let hosts: usize = first.iter().map(Vec::len).sum();
     if (hosts * known.switch_count()) as u64 > MAX_READS {
         // Finding the full links alone would use up all reads.
         evened.said = "; too large to relieve its fullest links".to_owned();
@@ -134,19 +135,24 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
     let closed_form = (intact.closed_form)();
     let mut lfts = closed_form.clone();
     let mut left_out = LeftOut::default();
-    for targets in by_category.iter().filter(|targets| !targets.is_empty()) {
-        let ground = Ground {
-            known,
-            live: intact.live,
-            order: intact.order,
-            tiles: intact.tiles,
-            detours: intact.detours,
-        };
-        let now = Leveller::new(ground).level(targets, &mut lfts);
-        left_out.relief |= now.relief;
-        left_out.spread |= now.spread;
+    for (offset, by_category) in groups.iter().enumerate() {
+        // Base LIDs have the routes that they have without further ones. These together take as
+        // long as the base LIDs.
+        let share = if offset == 0 { 1 } else { groups.len() - 1 };
+        for targets in by_category.iter().filter(|targets| !targets.is_empty()) {
+            let ground = Ground {
+                known,
+                live: intact.live,
+                order: intact.order,
+                tiles: intact.tiles,
+                detours: intact.detours,
+            };
+            let now = Leveller::new(ground).level(targets, &mut lfts, share);
+            left_out.relief |= now.relief;
+            left_out.spread |= now.spread;
+        }
     }
-    let targets = by_category.iter().flatten();
+    let targets = groups.iter().flatten().flatten();
     evened.own = moved(known, targets, &lfts, &closed_form);
     let count = evened.own.all().count();
     if count > 0 {
@@ -164,21 +170,28 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
     evened
 }
 
-/// The hosts in each category. A port with several LIDs is levelled by its base LID, the only one
-/// that most programs use.
-fn targets(intact: &Intact<'_>) -> Vec<Vec<Target>> {
-    let mut by_category = vec![Vec::new(); Category::COUNT];
+/// The LIDs of hosts by their offset from the base LID, and in each offset by category. Each such
+/// group is levelled alone: most programs use the base LID only, and the others spread their
+/// packets over all LIDs.
+fn target_groups(intact: &Intact<'_>) -> Vec<Vec<Vec<Target>>> {
+    let mut groups: Vec<Vec<Vec<Target>>> = Vec::new();
     for (column, &switch) in intact.numbering.columns.iter().enumerate() {
         for position in intact.numbering.range(column) {
             let place = &intact.numbering.places[position];
-            let Some(number) = place.destination.filter(|_| place.offset == 0) else {
+            let Some(number) = place.destination else {
                 continue;
             };
             let found = &intact.known.destinations()[number as usize];
             if found.kind.is_host() {
+                let offset = usize::from(place.offset);
+                if groups.len() <= offset {
+                    groups.resize(offset + 1, vec![Vec::new(); Category::COUNT]);
+                }
                 let category = Category::of(found, intact.categories);
-                by_category[category as usize].push(Target {
-                    lid: found.lid,
+                groups[offset][category as usize].push(Target {
+                    lid: Lid(found.lid.0 + place.offset),
+                    base: found.lid,
+                    lids: found.lmc.lids(),
                     position,
                     column,
                     switch,
@@ -186,7 +199,7 @@ fn targets(intact: &Intact<'_>) -> Vec<Vec<Target>> {
             }
         }
     }
-    by_category
+    groups
 }
 
 /// The entries for targets that differ from the closed form, as exceptions.
@@ -202,35 +215,15 @@ fn moved<'t>(
         position_of[target.lid.index()] = Some(target.position as u32);
     }
     let of_switch = |(lft, closed_form): (&Lft, &Lft)| {
-        let mut ports: Vec<(u32, u8)> = Vec::new();
-        for lid in lft.differing(closed_form) {
-            if let Some(position) = position_of[lid.index()] {
-                ports.push((position, lft.entry(lid)));
-                ports.extend(exchanged(known, lid, position, lft, closed_form));
-            }
-        }
+        let differing = lft.differing(closed_form);
+        let mut ports: Vec<(u32, u8)> = differing
+            .filter_map(|lid| Some((position_of[lid.index()]?, lft.entry(lid))))
+            .collect();
         ports.sort_unstable();
         ports
     };
     let ports = lfts.par_iter().zip(closed_form).map(of_switch).collect();
     Own { ports }
-}
-
-/// The exceptions for further LIDs of a port whose base LID has taken their port: they get the port
-/// that the base LID had before, so that the LIDs of a port keep to different ways.
-fn exchanged(
-    known: &Topology,
-    base: Lid,
-    position: u32,
-    lft: &Lft,
-    closed_form: &Lft,
-) -> impl Iterator<Item = (u32, u8)> {
-    let found = known.destination_of(base);
-    let count = found.map_or(1, |found| found.lmc.lids());
-    let (taken, free) = (lft.entry(base), closed_form.entry(base));
-    (1..count)
-        .filter(move |&offset| closed_form.entry(Lid(base.0 + offset)) == taken)
-        .map(move |offset| (position + u32::from(offset), free))
 }
 
 /// Whether all switches of a level are alike, and only one way down leads to each leaf.

@@ -55,6 +55,9 @@ pub(crate) struct State {
     pub(super) parts: usize,
     /// The number of moves in [`KnownFabric::own`] that rebalancing made because parts are missing.
     pub(super) relieved: usize,
+    /// The number of LIDs of each host, from the base LID on, for which rebalancing finds nothing
+    /// more to move.
+    pub(super) settled: usize,
 }
 
 impl State {
@@ -325,6 +328,7 @@ impl Repaired {
             numbers: options.numbers.clone(),
             parts: topology.components().len(),
             relieved: self.relieved,
+            settled: 0,
         }
     }
 }

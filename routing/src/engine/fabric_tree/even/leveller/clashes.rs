@@ -103,6 +103,8 @@ mod tests {
     fn the_nearer_two_destinations_are_the_more_shifts_they_share_a_port_in() {
         let target = |lid| Target {
             lid: Lid(lid),
+            base: Lid(lid),
+            lids: 1,
             position: usize::from(lid),
             column: 0,
             switch: SwitchIdx(0),

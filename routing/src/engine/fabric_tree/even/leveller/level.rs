@@ -40,11 +40,13 @@ pub(super) fn high_above(least: u64) -> u64 {
 
 impl Leveller<'_> {
     /// Moves entries for `targets`, in which those of one column are adjacent, if some link has
-    /// clearly more load than under the best tables.
+    /// clearly more load than under the best tables. Takes at most one in `share` of the usual
+    /// reads.
     pub(in super::super::super) fn level(
         &mut self,
         targets: &[Target],
         lfts: &mut [Lft],
+        share: usize,
     ) -> LeftOut {
         self.load = self.loads_of(targets, lfts);
         let Bounds { fair, least } = self.bounds(targets);
@@ -55,13 +57,13 @@ impl Leveller<'_> {
         let times = self.time.clone();
         self.weigh(&fair, least);
         self.set_high(high);
-        let is_spread = targets.len() * lfts.len() <= MAX_ENTRIES;
+        let is_spread = targets.len() * lfts.len() * share <= MAX_ENTRIES;
         if is_spread {
             self.spread(&times, targets, lfts);
         }
-        self.reads = MAX_READS;
+        self.reads = MAX_READS / share as u64;
         let mut budget = Budget::of(usize::MAX);
-        let entries = targets.len() as u64 * lfts.len() as u64;
+        let entries = (targets.len() * lfts.len() * share) as u64;
         let mut at = self.fullest();
         for _ in 0..entries / STEP_ENTRIES {
             at -= at.saturating_sub(high) / 4;
@@ -70,6 +72,13 @@ impl Leveller<'_> {
         }
         self.set_high(high);
         self.relieve_at_best(&times, targets, lfts, &mut budget);
+        if !targets.iter().all(Target::is_base) {
+            // The last LIDs of a port have few ways left that none of its others has.
+            self.keeps_apart = false;
+            self.load_with(targets, lfts);
+            self.set_high(high);
+            self.relieve_at_best(&times, targets, lfts, &mut budget);
+        }
         LeftOut {
             relief: self.reads == 0,
             spread: !is_spread,
@@ -93,7 +102,7 @@ impl Leveller<'_> {
     }
 
     /// Relieves the fullest links at the price that gives the best tables. `times` holds the time
-    /// of a packet on each link.
+    /// of a packet on each link. The loads are then those of the moves without a price.
     fn relieve_at_best(
         &mut self,
         times: &[u64],
@@ -101,6 +110,9 @@ impl Leveller<'_> {
         lfts: &mut [Lft],
         budget: &mut Budget,
     ) {
+        if self.full.is_empty() {
+            return;
+        }
         self.relieve_at(0, targets, lfts, budget);
         let free = (self.moved.len(), self.load.clone());
         let mut least = self.badness(times, targets, lfts);

@@ -43,10 +43,39 @@ const LONGEST_TIME: u64 = 1024 * TIME;
 #[derive(Clone, Copy)]
 pub(in super::super) struct Target {
     pub(in super::super) lid: Lid,
+    /// The base LID of the port.
+    pub(in super::super) base: Lid,
+    /// The number of LIDs of the port.
+    pub(in super::super) lids: u16,
     pub(in super::super) position: usize,
     pub(in super::super) column: usize,
     /// The switch to which the destination is attached.
     pub(in super::super) switch: SwitchIdx,
+}
+
+impl Target {
+    /// Whether this is the first LID of the port.
+    fn is_base(&self) -> bool {
+        self.lid == self.base
+    }
+
+    /// The LIDs of the port that are in the same block of tables, all of them up to an LMC of 6.
+    fn siblings(&self) -> impl Iterator<Item = Lid> + use<> {
+        let block = self.lid.index() / BLOCK_LIDS;
+        let lids = self.base.0..=self.base.0 + (self.lids - 1);
+        lids.map(Lid)
+            .filter(move |lid| lid.index() / BLOCK_LIDS == block)
+    }
+
+    /// A later LID of the same port.
+    fn later(&self, lid: Lid) -> Target {
+        Target {
+            lid,
+            // The LIDs of a port have consecutive positions.
+            position: self.position + usize::from(lid.0 - self.lid.0),
+            ..*self
+        }
+    }
 }
 
 /// An entry that moved, and the port that it had before.
@@ -110,6 +139,8 @@ pub(in super::super) struct Leveller<'a> {
     /// The number of meetings that a move may cost in shifts for each meeting that it saves. When
     /// links are relieved, only meetings on the fullest link of the way count as saved.
     price: u64,
+    /// Whether moves leave the LIDs of a port on different ways.
+    keeps_apart: bool,
 }
 
 const NO_LINK: u32 = u32::MAX;
@@ -153,6 +184,7 @@ impl<'a> Leveller<'a> {
             clashes: Clashes::default(),
             near: Near::none(),
             price: 0,
+            keeps_apart: true,
         };
         let all = || known.indices().flat_map(|switch| known.groups(switch));
         let fastest = all()
@@ -284,6 +316,11 @@ impl<'a> Leveller<'a> {
                 }
             }
         }
+    }
+
+    /// Sets the loads to those of packets to `targets`, in which those of one column are adjacent.
+    pub(in super::super) fn load_with(&mut self, targets: &[Target], lfts: &[Lft]) {
+        self.load = self.loads_of(targets, lfts);
     }
 
     /// Sets the number of packets over a link.
@@ -424,14 +461,47 @@ impl<'a> Leveller<'a> {
             };
             self.put(&way, flow, true);
             self.change_way(&now, &way, flow);
-            self.set_entry(switch, target, port, lfts);
+            self.take_way(switch, target, port, lfts);
             budget.take(switch, target.lid);
             moved += 1;
         }
         moved
     }
 
-    /// Sends the packets of a switch to a target out of another port.
+    /// Sends the packets of a switch to a target out of another port. A later LID of the same port
+    /// that had this way gets that of the target, so that the LIDs of a port keep to different
+    /// ways.
+    fn take_way(&mut self, switch: SwitchIdx, target: &Target, port: u8, lfts: &mut [Lft]) {
+        let lft = &lfts[switch.index()];
+        let free = lft.entry(target.lid);
+        let mut later = target.siblings().filter(|&lid| lid > target.lid);
+        let exchanged = later.find(|&lid| lft.entry(lid) == port);
+        self.set_entry(switch, target, port, lfts);
+        if let Some(lid) = exchanged {
+            self.set_entry(switch, &target.later(lid), free, lfts);
+        }
+    }
+
+    /// Whether a target may take a way out of a switch: no more LIDs of its port than before share
+    /// one then. Ways of later LIDs can be exchanged, as these are levelled afterwards; a base LID
+    /// may take any way.
+    fn may_take(&self, lft: &Lft, target: &Target, port: u8) -> bool {
+        if target.lids == 1 || !self.keeps_apart {
+            return true;
+        }
+        let held = lft.entry(target.lid);
+        let (mut there, mut here) = (0, 0);
+        for lid in target.siblings() {
+            let entry = lft.entry(lid);
+            if entry == port && lid > target.lid {
+                return true;
+            }
+            there += usize::from(entry == port);
+            here += usize::from(entry == held);
+        }
+        there < here
+    }
+
     fn set_entry(&mut self, switch: SwitchIdx, target: &Target, port: u8, lfts: &mut [Lft]) {
         let from = lfts[switch.index()].entry(target.lid);
         lfts[switch.index()].set_entry(target.lid, port);
@@ -458,7 +528,7 @@ impl<'a> Leveller<'a> {
         self.read(2 * self.ground.known.group_range(switch).len());
         self.find_near(&lfts[switch.index()], target, flow);
         for port in self.choices(switch, target.column) {
-            if port == held {
+            if port == held || !self.may_take(&lfts[switch.index()], target, port) {
                 continue;
             }
             let way = self.way(switch, port, lfts, target);

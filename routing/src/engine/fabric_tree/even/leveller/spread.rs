@@ -188,6 +188,9 @@ impl Leveller<'_> {
         let most = now.iter().map(|&link| self.load[link]).max().unwrap_or(0);
         let limit = most.max(self.high);
         let chosen = better.iter().find(|&&(meets, port)| {
+            if !self.may_take(&lfts[switch.index()], target, port) {
+                return false;
+            }
             if self.in_shifts(switch, port) - self.in_shifts(switch, held)
                 > self.worth(flow, self.price * (met - meets))
             {
@@ -204,7 +207,7 @@ impl Leveller<'_> {
         self.put(now, flow, false);
         self.put(other, flow, true);
         self.change_way(now, other, flow);
-        self.set_entry(switch, target, port, lfts);
+        self.take_way(switch, target, port, lfts);
         *saved += 2 * u128::from(flow * TIME) * u128::from(met - meets);
         true
     }

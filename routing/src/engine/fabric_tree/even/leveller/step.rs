@@ -41,10 +41,18 @@ impl Leveller<'_> {
             let free = self.relieve_at(0, targets, lfts, budget);
             return free + self.relieve_at(u64::MAX, targets, lfts, budget);
         }
-        match self.good_price(targets, lfts) {
-            Some(price) => self.relieve_at(price, targets, lfts, budget),
-            None => 0,
+        if let Some(price) = self.good_price(targets, lfts) {
+            return self.relieve_at(price, targets, lfts, budget);
         }
+        if targets.iter().all(Target::is_base) {
+            return 0;
+        }
+        // The last LIDs of a port have few ways left that none of its others has.
+        self.keeps_apart = false;
+        let price = self.good_price(targets, lfts);
+        let moved = price.map_or(0, |price| self.relieve_at(price, targets, lfts, budget));
+        self.keeps_apart = true;
+        moved
     }
 
     /// The price at which relief improves the tables: 0 if that does, else the price with the best
