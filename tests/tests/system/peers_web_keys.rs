@@ -2,7 +2,7 @@
 //! hosts below leaves.
 
 use rsm_tests::peer::require_peers;
-use rsm_tests::web::{Browser, Colours, PEERS, Site, get};
+use rsm_tests::web::{Browser, Colours, PEERS, Site, get, plain_name};
 use serde_json::{Value, json};
 
 // Keys in WebDriver's numbering.
@@ -21,7 +21,7 @@ const DRAWN: &str = "return document.documentElement.dataset.firstPicture";
 fn panel_names(name: &str) -> String {
     format!(
         "return document.querySelector('.side:not([hidden]) h2')?.innerText.includes({})",
-        json!(name)
+        json!(plain_name(name))
     )
 }
 
