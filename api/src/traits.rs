@@ -285,7 +285,8 @@ pub trait CountersQueries: Send + Sync + 'static {
         step_seconds: Option<u32>,
     ) -> Result<v1::GetCounterSeriesResponse, CountersError>;
 
-    /// Traffic and errors of each port of a node in a span of the past, as [`CountersQueries::series`].
+    /// Traffic and errors of each port of a node in a span of the past. May take seconds, and waits
+    /// for the disk. The server has checked the number of steps.
     ///
     /// # Errors
     /// The name does not identify one node, no past is kept, or it cannot be read.

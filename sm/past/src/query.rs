@@ -114,7 +114,7 @@ pub struct Trend {
     pub seconds: u64,
     /// Data sent and received, in words of 4 bytes.
     pub words: u64,
-    /// Errors of all counters.
+    /// Errors, as [`Counts::errors`] sums them up.
     pub errors: u64,
 }
 
@@ -377,7 +377,8 @@ impl PastReader {
 }
 
 /// Length of a step in milliseconds: `wanted`, or longer where steps of `main` are longer, or
-/// readings were rarer. `found` has the tier of each step, and the most seconds between two readings.
+/// readings were rarer. `found` has the tier of each step, and the most seconds between two
+/// readings.
 fn widened(wanted: u64, main: Tier, found: impl Iterator<Item = (Tier, u32)>) -> u64 {
     let rare = found.map(|(tier, widest)| {
         // A step has as many readings as fit; one that spans more is the only one.
