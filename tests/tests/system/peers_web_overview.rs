@@ -346,7 +346,7 @@ fn every_view_and_panel_fits_a_screen_of_400_pixels() {
         browser.find(ready);
         browser.wait(
             "what is read",
-            "return document.querySelector('main .spin') === null",
+            "return [...document.querySelectorAll('main .spin')].every((one) => one.offsetParent === null)",
         );
         // Nothing is wider than the screen, and no card is cut off at its side.
         let wide = "const all = [document.documentElement, ...document.querySelectorAll('.card, .side, .page')]; \
