@@ -83,7 +83,8 @@ export class ListView {
 const MOST_EACH = 300;
 
 export class FindingsView extends ListView {
-  follows = ["finding", "state"];
+  // The words of a finding change with what a pass has found, while it is the same finding.
+  follows = ["finding", "state", "convergence"];
 
   constructor(root) {
     super(root, "Findings", "What is wrong now: where, what it means for traffic, and what to do. Findings of one kind are one line. A finding goes by itself when its cause does.");
