@@ -107,7 +107,7 @@ pub struct Trends {
     pub steps: BTreeMap<u64, BTreeMap<PortNum, Trend>>,
 }
 
-/// What a port counted in a step.
+/// Traffic and errors of a port in a step.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Trend {
     /// Seconds in which the traffic was counted; 0 where it is not known.
@@ -492,7 +492,7 @@ fn add_ports(columns: &Columns, numbers: &[usize], sum: &mut ClassSum) {
     }
 }
 
-/// What a port counted in a step of a tier.
+/// Counts of a port in a step of a tier.
 struct FoundPort {
     tier: Tier,
     start: u64,
