@@ -87,6 +87,10 @@ pub trait Subnet: Send + Sync + 'static {
     /// One port, by the rules of [`resolve_port`](crate::resolve::resolve_port).
     fn port(&self, selector: &Selector) -> Result<Keyed<PortId, v1::Port>, LookupError>;
 
+    /// The partitions that a port is a member of, by ascending P_Key; empty for external ports of a
+    /// switch and for ports that are not present.
+    fn partitions_of_port(&self, port: PortId) -> Vec<v1::PortPartition>;
+
     /// The links by ascending key of their end `a`.
     fn links(
         &self,
@@ -284,6 +288,18 @@ pub trait CountersQueries: Send + Sync + 'static {
         span: PastSpan,
         step_seconds: Option<u32>,
     ) -> Result<v1::GetCounterSeriesResponse, CountersError>;
+
+    /// Traffic and errors of each port of a node in a span of the past. May take seconds, and waits
+    /// for the disk. The server has checked the number of steps.
+    ///
+    /// # Errors
+    /// The name does not identify one node, no past is kept, or it cannot be read.
+    fn trends(
+        &self,
+        node: &Selector,
+        span: PastSpan,
+        step_seconds: Option<u32>,
+    ) -> Result<v1::GetPortTrendsResponse, CountersError>;
 
     /// The first `limit` ports in `order` over a span of the past; only those of `part`, if it is
     /// given. May take seconds, and waits for the disk.

@@ -12,7 +12,7 @@ const WIDEST = 2.3;
 const NEAREST = 140;
 /** Room around the fabric, in pixels: names of tiers, buttons, legend; on a narrow screen all of it
  * is below. */
-const MARGIN = { left: 112, right: 64, top: 34, bottom: 96, under: 134 };
+const MARGIN = { left: 112, right: 64, top: 34, bottom: 126, under: 140 };
 
 /** The colours of the style sheet. */
 function colours() {
@@ -33,6 +33,8 @@ export class Picture {
     this.hover = -1;
     this.selected = -1;
     this.path = [];
+    /** The two switches of the port that is shown. */
+    this.cable = undefined;
     this.pointers = new Map();
     this.fitted = false;
     this.colours = colours();
@@ -296,6 +298,12 @@ export class Picture {
       context.stroke();
       context.globalAlpha = 1;
     }
+    if (!this.cable) return;
+    context.beginPath();
+    this.trace(...this.cable);
+    context.strokeStyle = this.colours.accent;
+    context.lineWidth = 4;
+    context.stroke();
   }
 
   /** The gap between a leaf of a group and the bar of its hosts, and the longest bar. */
@@ -330,7 +338,7 @@ export class Picture {
         context.fillRect(x, y, width, Math.max(Math.min(2, long), long * scene.hosts_bad[at] / scene.hosts[at]));
       }
       const fits = group.line === 1 || height + gap + long + 16 < group.line * this.scale;
-      if (width > 34 && fits) this.label(plural(scene.hosts[at], "host"), this.x(at), y + long + 11, "muted", width + 16, true);
+      if (width > 34 && fits) this.label(plural(scene.hosts[at], "host"), this.x(at), y + long + 11, "muted", width + 16);
       folded += scene.hosts[at];
     }
     near.hosts = folded;
@@ -368,7 +376,7 @@ export class Picture {
           context.roundRect(x - 2.5, y - 2.5, width + 5, height + 5, 5);
           context.stroke();
         }
-        if (width > 28 && height > 13) this.label(short(scene.name[at]), this.x(at), this.y(at) + 4, "canvas", width - 6);
+        this.nameOf(at, width, height, "canvas");
       }
     }
   }
@@ -391,7 +399,7 @@ export class Picture {
     context.lineTo(x + width, y);
     context.stroke();
     context.globalAlpha = 1;
-    if (width > 28 && height > 13) this.label(short(this.scene.name[at]), this.x(at), this.y(at) + 4, "bad", width - 6);
+    this.nameOf(at, width, height, "bad");
   }
 
   /** A drained switch: routes pass it by. */
@@ -414,16 +422,35 @@ export class Picture {
     context.restore();
   }
 
-  /** A text in the middle of a room; of a long one the end, in which names differ, or nothing where
-   * it `isWhole`. */
-  label(text, x, y, colour, room, isWhole = false) {
+  /** The name of a switch in its cell, if it fits; else what sets it apart in its tier, there or
+   * upright below a leaf. */
+  nameOf(at, width, height, colour) {
+    if (width < 9 || height < 10) return;
+    const { scene, context } = this;
+    for (const text of [shown(scene.name[at]), scene.shortName(at)]) {
+      for (const size of [11, 9.5, 8.5]) if (this.label(text, this.x(at), this.y(at) + size * 0.36, colour, width - 2, size)) return;
+    }
+    const group = scene.groups[scene.group[at]];
+    if (group.line > 1 || group.tier !== scene.tiers - 1) return;
+    context.save();
+    context.translate(this.x(at), this.y(at) + height / 2 + this.folded(group).reduce((sum, part) => sum + part) + 4);
+    context.rotate(Math.PI / 2);
+    context.font = "10px system-ui, sans-serif";
+    context.textAlign = "left";
+    context.fillStyle = this.colours[colour === "bad" ? "bad" : "muted"];
+    context.fillText(scene.shortName(at), 0, 3.5);
+    context.restore();
+  }
+
+  /** A text in the middle of a room, where it fits. Returns whether it does. */
+  label(text, x, y, colour, room, size = 11) {
     const { context } = this;
-    context.font = "11px system-ui, sans-serif";
+    context.font = `${size}px system-ui, sans-serif`;
     context.textAlign = "center";
     context.fillStyle = this.colours[colour];
-    let cut = text;
-    while (!isWhole && cut.length > 3 && context.measureText(cut).width > room) cut = "…" + cut.slice(2);
-    if (context.measureText(cut).width <= room) context.fillText(cut, x, y);
+    const fits = context.measureText(text).width <= room;
+    if (fits) context.fillText(text, x, y);
+    return fits;
   }
 
   /** A path as the path tool has found it: indices of switches. */
@@ -612,10 +639,4 @@ export class Picture {
     else return;
     event.preventDefault();
   }
-}
-
-/** The part of a switch's name that people use: `leaf-03` of `MF0;leaf-03:MQM8700/U1`. */
-export function short(name) {
-  const inside = /^[^;]*;([^:]+):/.exec(name);
-  return shown(inside ? inside[1] : name);
 }

@@ -17,6 +17,8 @@ export async function get(path, fields = {}, signal) {
     throw new Error("rsm does not answer: it has stopped, or the connection is cut");
   }
   const body = await answer.json().catch(() => null);
+  // Given up while the body came.
+  signal?.throwIfAborted();
   if (!answer.ok) throw new Error(body?.error ?? `rsm answers with status ${answer.status}`);
   return body;
 }
@@ -47,6 +49,8 @@ export const store = {
   status: null,
   /** Whether the stream of changes is open, and something has come within [`QUIET`]. */
   connected: false,
+  /** Whether performance counters are read, or have been: without, questions about them are refused. */
+  counters: false,
   /** When the server was last heard of, in milliseconds of the Unix epoch. */
   heard: 0,
   listeners: new Set(),
@@ -66,6 +70,18 @@ const AGAIN = 3000;
 export function follow(listener) {
   store.listeners.add(listener);
   return () => store.listeners.delete(listener);
+}
+
+/** Waits until the server has said what it is, once. */
+export function known() {
+  if (store.status) return Promise.resolve();
+  return new Promise((done) => {
+    const end = follow(() => {
+      if (!store.status) return;
+      end();
+      done();
+    });
+  });
 }
 
 function tell(changes) {
@@ -95,9 +111,10 @@ export function connect() {
   source.addEventListener("alive", heard);
   source.onmessage = (message) => {
     heard();
-    const { status, changes, lost: uncounted } = JSON.parse(message.data);
+    const { status, changes, lost: uncounted, counters } = JSON.parse(message.data);
     const isNew = !store.connected;
     store.status = status;
+    store.counters = counters;
     store.connected = true;
     // After a break anything may have changed.
     tell({ ...changes, any: uncounted > 0 || isNew || Object.keys(changes).length > 0 });

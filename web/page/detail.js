@@ -1,7 +1,7 @@
 // The panel beside the fabric: a switch with its links and hosts, or a host.
 
 import { all, get } from "./data.js";
-import { count, fill, h, name, plural, problem, refill, shown, spinner } from "./dom.js";
+import { count, fill, h, name, plural, problem, refill, shown, spinner, visible } from "./dom.js";
 
 /** What a link looks like in words: `4x NDR`. */
 export function linkText(link) {
@@ -46,24 +46,36 @@ export async function neighbours(guid, signal) {
   };
 }
 
-const term = (key, ...value) => [h("dt", {}, key), h("dd", {}, ...value)];
+/** A line of a list of facts. */
+export const term = (key, ...value) => [h("dt", {}, key), h("dd", {}, ...value)];
 
-function head(title, kind, close) {
+/** The whole description of a node, where its name is a part of it. */
+const described = (node) => (visible(node.description) === shown(node.description) ? null : term("Description", h("span", { class: "mono" }, visible(node.description))));
+
+/** The head of a panel. */
+export function head(title, kind, close) {
   return h("header", {},
     h("h2", {}, h("span", { class: "kind" }, kind), name(title)),
     h("button", { class: "icon", type: "button", "aria-label": "Close", onclick: close }, "✕"));
 }
 
-function side(entry, open) {
+/** A link of the node `guid`: its port leads to the port, its other end to that node. */
+function side(guid, entry, open, trend) {
   const { link, port, there } = entry;
-  return h("li", {}, h("button", { type: "button", onclick: () => open(there.port.node_guid, there.kind) },
-    h("span", { class: "port" }, port),
-    name(there.description, { class: "name" }),
-    h("span", { class: `end ${linkClass(link)}` }, [linkText(link), avoidanceText(link)].filter(Boolean).join(", "), " · ", there.port.number)));
+  return h("li", {}, h("a", { class: "port", href: `#/fabric/${guid}:${port}`, title: `port ${port}: counters, findings, history` }, port),
+    h("button", { type: "button", onclick: () => open(there.port.node_guid, there.kind) },
+      name(there.description, { class: "name" }), trend ?? null,
+      h("span", { class: `end ${linkClass(link)}` }, [linkText(link), avoidanceText(link)].filter(Boolean).join(", "), " · ", there.port.number)));
 }
 
-/** Shows a switch. `open` leads to another node; `links` are those of [`neighbours`]. */
-export function showSwitch(panel, { node, missing, flags }, links, { open, close, path }) {
+/** A list of links of the node `guid`. */
+const sides = (guid, title, entries, open, trends, more = "") => (entries.length ? h("section", {},
+  h("h3", {}, title),
+  h("ul", { class: `list ${more}` }, entries.map((entry) => side(guid, entry, open, trends?.get(entry.port))))) : null);
+
+/** Shows a switch. `open` leads to another node; `links` are those of [`neighbours`], `trends` small
+ * charts by port, `findings` and `past` further sections. */
+export function showSwitch(panel, { node, missing, flags, findings, past, trends }, links, { open, close, path }) {
   const active = links && [...links.hosts, ...links.switches].filter((one) => !one.bad).length;
   refill(panel,
     head(node.description, "Switch", close),
@@ -71,6 +83,7 @@ export function showSwitch(panel, { node, missing, flags }, links, { open, close
       flags & 1 ? h("p", { class: "error" }, "It does not answer. Routes pass it by after four sweeps without an answer.") : null,
       node.avoidance ? h("p", {}, h("span", { class: "tag warn" }, avoidanceText(node)), node.avoidance.endsWith("in-use") ? " Ports would be cut off otherwise." : " Routes pass it by.") : null,
       h("dl", {},
+        described(node),
         term("GUID", h("span", { class: "mono" }, node.guid)),
         term("LID", node.lids.join(", ") || "none"),
         term("Ports", `${count(node.ports_active)} of ${count(node.num_ports)} active`),
@@ -81,15 +94,11 @@ export function showSwitch(panel, { node, missing, flags }, links, { open, close
         h("a", { class: "btn", href: `#/what-if?remove=${encodeURIComponent(node.guid)}` }, "What if it fails"),
         h("button", { class: "btn", type: "button", onclick: () => path(node.guid) }, "Path from here"))),
     links ? [
-      links.hosts.length ? h("section", {},
-        h("h3", {}, plural(links.hosts.length, "host port")),
-        h("ul", { class: "list hosts" }, links.hosts.map((entry) => side(entry, open)))) : null,
-      links.switches.length ? h("section", {},
-        h("h3", {}, `${plural(links.switches.length, "link")} to switches`),
-        h("ul", { class: "list" }, links.switches.map((entry) => side(entry, open)))) : null,
-      links.engines.length ? h("section", {},
-        h("h3", {}, "Reduction engine"),
-        h("ul", { class: "list" }, links.engines.map((entry) => side(entry, open)))) : null,
+      findings,
+      h("section", {}, past.root),
+      sides(node.guid, plural(links.hosts.length, "host port"), links.hosts, open, trends, "hosts"),
+      sides(node.guid, `${plural(links.switches.length, "link")} to switches`, links.switches, open, trends),
+      sides(node.guid, "Reduction engine", links.engines, open, trends),
       active === 0 ? h("p", { class: "empty" }, "No link is active.") : null,
     ] : spinner("Reading links"));
 }
@@ -114,11 +123,12 @@ export async function showGone(panel, scene, at, signal, { open, close }) {
         h("span", { class: "port" }, cables), name(scene.name[peer], { class: "name" }), h("span", { class: "end" }, scene.isGone(peer) ? "gone as well" : "")))))));
 }
 
-/** Shows a host or router. */
-export async function showHost(panel, guid, signal, { open, close, path }, again = false) {
+/** Shows a host or router; `past` are its charts. Returns its links; nothing where it is not there. */
+export async function showHost(panel, guid, signal, { open, close, path }, { past, findings }, again = false) {
   if (!again) fill(panel, spinner("Reading the host"));
   try {
     const [{ node }, { list }] = await Promise.all([get("node", { node: guid }, signal), all("links", "links", { node: guid }, signal)]);
+    const wrong = await findings(guid, signal);
     const links = list.map((link) => {
       const [here, there] = ends(link, guid);
       return { link, port: here.port.number, there };
@@ -127,6 +137,7 @@ export async function showHost(panel, guid, signal, { open, close, path }, again
       head(node.description, node.kind === "router" ? "Router" : "Host adapter", close),
       h("section", {},
         h("dl", {},
+          described(node),
           term("GUID", h("span", { class: "mono" }, node.guid)),
           term("LID", node.lids.join(", ") || "none"),
           term("Ports", `${count(node.ports_active)} of ${count(node.num_ports)} active`),
@@ -134,12 +145,12 @@ export async function showHost(panel, guid, signal, { open, close, path }, again
           node.avoidance ? term("Routes", avoidanceText(node)) : null),
         h("div", { class: "row" },
           h("button", { class: "btn", type: "button", onclick: () => path(guid) }, "Path from here"))),
-      h("section", {},
-        h("h3", {}, plural(links.length, "link")),
-        h("ul", { class: "list" }, links.map((entry) => side(entry, open)))));
+      wrong,
+      sides(guid, plural(links.length, "link"), links, open),
+      h("section", {}, past.root));
     return links;
   } catch (error) {
     if (error.name !== "AbortError") fill(panel, head(shown(guid), "Node", close), h("section", {}, problem(error)));
-    return [];
+    return undefined;
   }
 }

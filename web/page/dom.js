@@ -71,22 +71,34 @@ export function keep(element, ...children) {
 // zero-width ones, line separators, and halves of pairs.
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
-/** A name of a device, with what shows nothing made visible as `\u{202e}`. */
-export function shown(text) {
+/** A text of a device as it is, with what shows nothing made visible as `\u{202e}`. */
+export function visible(text) {
   return String(text ?? "").replace(HIDDEN, (mark) =>
     mark === "\ufffd" ? mark : `\\u{${mark.charCodeAt(0).toString(16)}}`);
 }
 
+// What switches put around their host name: `MF0;leaf-03:MQM8790/U1`.
+const DECORATED = /MF\d+;([^\s,;:/]+):[\w.-]*\/([\w./-]*)/g;
+
+/** A text with names of devices, [`visible`] and without the decoration of switches: `leaf-03`. Of a
+ * chassis the part stays: `MF0;core:CS8500/L01/U1` reads `core/L01`. */
+export function shown(text) {
+  return visible(text).replace(DECORATED, (_, host, chip) => (chip.includes("/") ? `${host}/${chip.slice(0, chip.lastIndexOf("/"))}` : host));
+}
+
 /** A name of a device as an element: its direction does not reach the text around it. */
 export function name(text, props) {
-  return h("bdi", props, shown(text) || "(no name)");
+  return h("bdi", { title: visible(text) === shown(text) ? undefined : visible(text), ...props }, shown(text) || "(no name)");
 }
 
 /** A number with its thousands set apart. */
 export const count = (number) => Number(number ?? 0).toLocaleString("en");
 
+/** `link` for one, `links` for several. */
+export const noun = (number, one, more = one + "s") => (Number(number) === 1 ? one : more);
+
 /** `1 link`, `2 links`. */
-export const plural = (number, one, more = one + "s") => `${count(number)} ${number === 1 ? one : more}`;
+export const plural = (number, one, more) => `${count(number)} ${noun(number, one, more)}`;
 
 /** Milliseconds as people say them. */
 export function duration(ms) {

@@ -1,10 +1,12 @@
 // The fabric by tiers, with the panel of what is selected.
 
-import { Picture, short } from "./canvas.js";
-import { get, store } from "./data.js";
+import { Picture } from "./canvas.js";
+import { all, get, store } from "./data.js";
 import { neighbours, showGone, showHost, showSwitch } from "./detail.js";
 import { takeAsked } from "./early.js";
-import { arrows, count, fill, h, name, plural, problem, say, spinner } from "./dom.js";
+import { arrows, count, fill, h, name, plural, problem, say, shown, spinner } from "./dom.js";
+import { PastCharts, trends } from "./past.js";
+import { findingsSection, parsePort, showPort } from "./port.js";
 import { Refresher } from "./refresh.js";
 import { KINDS, PAINTS, Scene, levelKind } from "./scene.js";
 
@@ -64,6 +66,8 @@ export class FabricView {
       enter: () => (this.panel.querySelector(".list button") ?? this.panel.querySelector("button"))?.focus(),
     });
     this.picture.path = shared.path;
+    /** Fulfilled when the fabric is on the screen. */
+    this.firstPicture = new Promise((done) => { this.wasDrawn = done; });
     this.choice = h("select", { "aria-label": "Colour links by", onchange: () => this.choose(this.choice.value) },
       Object.entries(PAINTS).map(([value, { title }]) => h("option", { value, selected: value === shared.paint }, `by ${title}`)));
     this.refresher = new Refresher((signal) => this.follow(signal), () => {});
@@ -76,6 +80,7 @@ export class FabricView {
     this.loading?.abort();
     this.reading?.abort();
     this.picture.close();
+    this.past?.close();
   }
 
   async open(guid) {
@@ -167,58 +172,111 @@ export class FabricView {
     this.go(at < 0 ? "fabric" : `fabric/${scene.guid[at]}`);
   }
 
-  /** Shows the node in the panel; `again` after a change: what is shown stays until it is read. */
-  async select(guid, again = false) {
+  /** Shows the node or port in the panel; `again` after a change: what is shown stays until it is read. */
+  async select(target, again = false) {
     this.reading?.abort();
     this.reading = new AbortController();
     const { signal } = this.reading;
     const { picture, panel } = this;
-    const same = again && this.panelOf === guid;
-    this.shown = guid;
-    panel.hidden = !guid;
-    if (!same) picture.openHosts = this.panelOf = undefined;
+    const same = again && this.panelOf === target;
+    this.shown = target;
+    panel.hidden = !target;
+    if (!same) {
+      picture.openHosts = this.panelOf = this.trends = undefined;
+      this.past?.close();
+      this.past = target ? new PastCharts(target) : undefined;
+    }
     picture.selected = -1;
+    picture.cable = undefined;
     picture.redraw();
-    if (!guid) return;
-    const at = picture.scene?.index.get(guid);
+    if (!target) return;
     const acts = {
       open: (node) => this.go(`fabric/${node}`),
       close: () => this.closePanel(),
-      path: (node) => this.go(`path?from=${encodeURIComponent(node)}`),
+      path: (from) => this.go(`path?from=${encodeURIComponent(from)}`),
     };
-    if (at === undefined) return this.selectHost(guid, signal, acts, same);
+    const port = parsePort(target);
+    const at = picture.scene?.index.get(port?.guid ?? target);
+    const isThere = port ? await this.selectPort(target, at, signal, acts, same)
+      : at === undefined ? await this.selectHost(target, signal, acts, same) : await this.selectSwitch(at, signal, acts, again, same);
+    if (signal.aborted || !isThere) return;
+    this.panelOf = target;
+    // The past is read when everything else is drawn.
+    await this.firstPicture;
+    if (!same && !signal.aborted) this.past.open();
+  }
+
+  /** Marks a switch, and brings it into sight. */
+  mark(at, stays) {
+    const { picture } = this;
     picture.selected = at;
-    if (!again && (picture.moved || picture.scale < 5 || picture.width < 640)) picture.go(at);
+    if (!stays && (picture.moved || picture.scale < 5 || picture.width < 640)) picture.go(at);
     picture.redraw();
-    if (!same) say(`${short(picture.scene.name[at])}, ${picture.scene.tierName(picture.scene.tier(at))}, ${plural(picture.scene.hosts[at], "host")}`);
-    if (picture.scene.isGone(at)) {
-      await showGone(panel, picture.scene, at, signal, acts);
-      return;
+  }
+
+  async selectSwitch(at, signal, acts, again, same) {
+    const { picture, panel } = this;
+    const { scene } = picture;
+    const guid = scene.guid[at];
+    this.mark(at, again);
+    if (!same) say(`${shown(scene.name[at])}, ${scene.tierName(scene.tier(at))}, ${plural(scene.hosts[at], "host")}`);
+    if (scene.isGone(at)) {
+      await showGone(panel, scene, at, signal, acts);
+      return false;
     }
     try {
-      const parts = { missing: picture.scene.missing.get(at) ?? [], flags: picture.scene.flags[at] };
       const { node } = await get("node", { node: guid }, signal);
-      if (!same) showSwitch(panel, { node, ...parts }, undefined, acts);
-      const links = await neighbours(guid, signal);
-      showSwitch(panel, { node, ...parts }, links, acts);
-      this.panelOf = guid;
+      const parts = { node, missing: scene.missing.get(at) ?? [], flags: scene.flags[at], past: this.past, trends: this.trends };
+      if (!same) showSwitch(panel, parts, undefined, acts);
+      const [links, findings] = await Promise.all([neighbours(guid, signal), this.findings(guid, signal)]);
+      const show = () => showSwitch(panel, { ...parts, findings, trends: this.trends }, links, acts);
+      show();
       picture.openHosts = links.hosts;
       picture.openGuid = guid;
       picture.redraw();
+      if (!same) this.readTrends(guid, signal).then((isRead) => isRead && show());
+      return true;
     } catch (error) {
       if (error.name !== "AbortError") fill(panel, h("section", {}, problem(error)));
+      return false;
     }
   }
 
+  /** Reads the small charts of a switch's ports; without them the list is as good. */
+  async readTrends(guid, signal) {
+    await this.firstPicture;
+    const read = await trends(guid, signal).catch(() => null);
+    if (signal.aborted || !read?.size) return false;
+    this.trends = read;
+    return true;
+  }
+
+  /** The findings about a node, as a section. */
+  async findings(guid, signal) {
+    const { list } = await all("findings", "findings", { node: guid }, signal);
+    return findingsSection(list);
+  }
+
   async selectHost(guid, signal, acts, same) {
-    const links = await showHost(this.panel, guid, signal, acts, same);
-    if (signal.aborted) return;
-    this.panelOf = guid;
+    const links = await showHost(this.panel, guid, signal, acts, { past: this.past, findings: this.findings }, same);
+    if (signal.aborted || !links) return false;
     const at = this.picture.scene?.index.get(links[0]?.there.port.node_guid);
-    if (at === undefined) return;
-    this.picture.selected = at;
-    if (same) this.picture.redraw();
-    else this.picture.go(at);
+    if (at !== undefined) this.mark(at, same);
+    return true;
+  }
+
+  /** Shows a port, and marks its cable. */
+  async selectPort(target, at, signal, acts, same) {
+    const { picture } = this;
+    if (at !== undefined) this.mark(at, same);
+    const port = await showPort(this.panel, target, signal, acts, this.past, same);
+    if (signal.aborted || !port) return false;
+    const peer = picture.scene?.index.get((port.peer ?? port.gone_cable)?.port.node_guid);
+    if (at === undefined && peer !== undefined) this.mark(peer, same);
+    if (at !== undefined && peer !== undefined) picture.cable = [at, peer];
+    picture.redraw();
+    if (!same) say(`${shown(port.node_description)} port ${port.key.number}, ${port.state ?? "unknown"}`);
+    return true;
   }
 
   /** The focus goes back to the fabric: keys go on where they were. */
@@ -285,5 +343,6 @@ export class FabricView {
     root.dataset.drawn = `${near.switches} switches`;
     root.dataset.folded = near.hosts;
     root.dataset.firstPicture ??= Math.round(performance.now());
+    this.wasDrawn();
   }
 }

@@ -1,5 +1,7 @@
 // The history: what rsm keeps on the disk, of this run and of earlier ones.
 
+import { place } from "./causes.js";
+import { svg } from "./chart.js";
 import { get } from "./data.js";
 import { clock, count, duration, empty, fill, h, keep, name, plural, shown, when } from "./dom.js";
 import { ListView, Table } from "./tables.js";
@@ -13,10 +15,11 @@ const MOST = 5000;
 const BARS = 60;
 
 const node = (guid, text) => h("a", { href: `#/fabric/${encodeURIComponent(guid)}` }, name(text));
-const end = (one) => [node(one.port.node_guid, one.description), ` port ${one.port.number}`];
+const portOf = (key, text) => h("a", { href: `#/fabric/${encodeURIComponent(key.node_guid)}${key.number ? `:${key.number}` : ""}` }, name(text), ` port ${key.number}`);
+const end = (one) => portOf(one.port, one.description);
 const link = (one) => [end(one.a), " – ", end(one.b)];
-const port = (one) => [node(one.key.node_guid, one.node_description), ` port ${one.key.number}`];
-const finding = (one) => [shown(one.message), " ", h("span", { class: "sub mono" }, shown(one.kind))];
+const port = (one) => portOf(one.key, one.node_description);
+const finding = (one) => [shown(one.message), " ", h("span", { class: "sub mono" }, place(one) ? h("a", { href: place(one) }, shown(one.kind)) : shown(one.kind))];
 const lost = () => "bad";
 
 /** The changes of events: a tag, its colour, and what the change says. */
@@ -46,9 +49,12 @@ const CHANGES = {
   }],
 };
 
+/** The kind of an event: the name of its change. */
+export const kindOf = (event) => Object.keys(CHANGES).find((one) => event[one]);
+
 /** Tag and text of an event. */
-function what(event) {
-  const kind = Object.keys(CHANGES).find((one) => event[one]);
+export function what(event) {
+  const kind = kindOf(event);
   if (!kind) return "event of another version of rsm";
   const [tag, colour, text] = CHANGES[kind];
   return [h("span", { class: `tag ${colour?.(event[kind]) ?? ""}` }, tag), " ", text(event[kind]),
@@ -168,12 +174,6 @@ export class HistoryView extends ListView {
     const list = this.convergences;
     if (!list.length) return null;
     const last = list[list.length - 1];
-    const svg = (tag, props, ...children) => {
-      const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-      for (const [key, value] of Object.entries(props)) element.setAttribute(key, value);
-      element.append(...children);
-      return element;
-    };
     const high = (ms) => Math.max(3, Math.min(86, 12 + 16 * Math.log10(Math.max(ms, 0.3))));
     const bars = list.map((one, at) => {
       const title = svg("title", {});

@@ -1,18 +1,22 @@
 // The frame: status strip, views by the address after #, search, theme.
 
 import { connect, follow, get, manages, store } from "./data.js";
-import { arrows, clock, count, duration, fill, h, name, plural, refill, shown } from "./dom.js";
+import { arrows, clock, count, duration, fill, h, name, noun, plural, refill, shown } from "./dom.js";
 import { FabricView, loadScene, shared } from "./fabric.js";
 import { GpusView } from "./gpus.js";
 import { HistoryView } from "./history.js";
+import { OverviewView } from "./overview.js";
 import { PathView } from "./path.js";
+import { ReportView } from "./report.js";
 import { FindingsView, LinksView, PartitionsView } from "./tables.js";
 import { WhatIfView } from "./whatif.js";
 
 const VIEWS = {
+  overview: ["Overview", OverviewView],
   fabric: ["Fabric", FabricView],
   path: ["Path", PathView],
   findings: ["Findings", FindingsView],
+  report: ["Report", ReportView],
   history: ["History", HistoryView],
   links: ["Links", LinksView],
   partitions: ["Partitions", PartitionsView],
@@ -45,7 +49,7 @@ function decoded(part) {
 async function show() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [first, ...rest] = path.split("/");
-  const wanted = VIEWS[first] ? first : "fabric";
+  const wanted = VIEWS[first] ? first : "overview";
   if (wanted !== viewName) {
     view?.close();
     viewName = wanted;
@@ -118,7 +122,7 @@ function strip() {
     findingsChip(status, chip), proofChip(status, chip),
     last ? chip("", "#/history", h("b", {}, duration(last.timing_ms?.total)), h("span", { class: "muted cut", title: shown(last.cause) }, shown(last.cause))) : null,
     progressChip(status, chip),
-    chip("", undefined, h("b", {}, count(status.switches)), h("span", { class: "muted" }, "switches"), h("b", {}, count(status.cas)), h("span", { class: "muted" }, "hosts"), h("b", {}, count(status.links)), h("span", { class: "muted" }, "links")),
+    chip("", undefined, h("b", {}, count(status.switches)), h("span", { class: "muted" }, noun(status.switches, "switch", "switches")), h("b", {}, count(status.cas)), h("span", { class: "muted" }, noun(status.cas, "host")), h("b", {}, count(status.links)), h("span", { class: "muted" }, noun(status.links, "link"))),
     avoidedChip(status.avoided),
     status.engine ? chip("", undefined, h("span", { class: "muted" }, "engine"), h("b", {}, status.engine.name)) : null);
   document.documentElement.dataset.state = connected ? status.state : "not-connected";
@@ -165,7 +169,7 @@ function draw(note) {
   list.hidden = !options.length && !note;
   by("find").setAttribute("aria-expanded", String(!list.hidden));
   fill(list, options.map((one, at) => h("li", { role: "option", id: `found-${at}`, "aria-selected": String(at === chosen), onpointerdown: (event) => { event.preventDefault(); pick(at); } },
-    name(one.name), h("span", { class: "muted" }, one.what))), note ? h("li", { class: "none" }, note) : null);
+    name(one.name), h("span", { class: "muted" }, one.what))), note ? h("li", { class: "none" }, shown(note)) : null);
   if (chosen >= 0) by("find").setAttribute("aria-activedescendant", `found-${chosen}`);
   else by("find").removeAttribute("aria-activedescendant");
 }

@@ -1,5 +1,7 @@
 // The fabric as it is drawn: columns of the server's graph, with what the page looks up in them.
 
+import { shown } from "./dom.js";
+
 /** The kinds of links, as the server numbers them. */
 export const KINDS = ["active", "drained", "slow: below its siblings or its ends' best rate", "flapping or unhealthy, routes avoid it", "not active", "gone"];
 
@@ -17,6 +19,9 @@ export const PAINTS = {
 
 /** The kind in whose colour a level of use or errors is drawn: that of drained links stands for no level. */
 export const levelKind = (level) => (level ? level + 1 : 0);
+
+/** The words of a name. */
+const wordsOf = (name) => shown(name).split(/[-_.:/ ]+/).filter(Boolean);
 
 /** A graph of the server with its indices. */
 export class Scene {
@@ -145,6 +150,31 @@ export class Scene {
   /** Whether a switch itself needs a look. */
   isBad(at) {
     return this.flags[at] !== 0 || this.hosts_bad[at] > 0 || this.missing.has(at);
+  }
+
+  /** What sets the name of a switch apart from those of its tier: `01-07` of `su-01-leaf-07`, where
+   * all have the other words. */
+  shortName(at) {
+    this.differing ??= this.tierCounts.map((_, tier) => this.differingWords(tier));
+    const words = wordsOf(this.name[at]);
+    const own = this.differing[this.tier(at)];
+    return own && words.length === own.length ? words.filter((_, place) => own[place]).join("-") : words[words.length - 1];
+  }
+
+  /** For each word of the names in a tier whether names differ in it; nothing where they have not as
+   * many words each. */
+  differingWords(tier) {
+    let first;
+    let differs;
+    for (let at = 0; at < this.count; at++) {
+      if (this.tier(at) !== tier) continue;
+      const words = wordsOf(this.name[at]);
+      first ??= words;
+      differs ??= words.map(() => false);
+      if (words.length !== first.length) return undefined;
+      words.forEach((word, place) => { differs[place] ||= word !== first[place]; });
+    }
+    return differs?.includes(true) ? differs : undefined;
   }
 
   /** What to call a tier. */

@@ -1,5 +1,6 @@
 // Lists: findings, links, partitions.
 
+import { causes, meaning, parts, SEVERITY, since } from "./causes.js";
 import { all, get, manages, MOST, some, store } from "./data.js";
 import { count, empty, fill, h, hex, keep, name, plural, problem, refill, shown, spinner, when } from "./dom.js";
 import { Refresher } from "./refresh.js";
@@ -9,14 +10,14 @@ import { linkClass, linkState, linkText } from "./detail.js";
 const ROWS = 300;
 
 /** A table that sorts by its columns: `{title, cell, key}`, with `num` for numbers, `wide` for texts,
- * and `whole` for names that are not broken into lines. */
+ * `places` for several parts, and `whole` for names that are not broken into lines. */
 export class Table {
   constructor(columns, sort, descending = false) {
     Object.assign(this, { columns, sort, descending, rows: [], most: ROWS });
     this.titles = columns.map((one, number) => this.title(one, number));
     this.body = h("tbody", {});
     this.rest = h("p", { class: "empty" });
-    this.root = h("div", { class: "card scroll" }, h("table", {}, h("thead", {}, h("tr", {}, this.titles)), this.body), this.rest);
+    this.root = h("div", { class: "card scroll" }, h("table", { class: "stacks" }, h("thead", {}, h("tr", {}, this.titles)), this.body), this.rest);
   }
 
   show(rows) {
@@ -35,7 +36,7 @@ export class Table {
       if (number === this.sort && column?.key) title.setAttribute("aria-sort", this.descending ? "descending" : "ascending");
       else title.removeAttribute("aria-sort");
     });
-    refill(this.body, rows.slice(0, this.most).map((row) => h("tr", {}, this.columns.map((one) => h("td", { class: one.num ? "num" : one.wide ? "text" : one.whole ? "whole" : undefined }, one.cell(row))))));
+    refill(this.body, rows.slice(0, this.most).map((row) => h("tr", {}, this.columns.map((one) => h("td", { class: one.num ? "num" : one.wide ? "text" : one.whole ? "whole" : one.places ? "places" : undefined, "data-title": one.title }, one.cell(row))))));
     fill(this.rest, rows.length > this.most ? h("button", { class: "btn", type: "button", onclick: () => { this.most += 1000; this.draw(); } }, `Show more of ${count(rows.length)}`) : null);
     this.rest.hidden = rows.length <= this.most;
   }
@@ -78,23 +79,47 @@ export class ListView {
   }
 }
 
-const SEVERITY = { error: "bad", warning: "warn", info: "info" };
+/** Findings of a cause that are shown one by one. */
+const MOST_EACH = 300;
 
 export class FindingsView extends ListView {
-  follows = ["finding", "state"];
+  // The words of a finding change with what a pass has found, while it is the same finding.
+  follows = ["finding", "state", "convergence"];
 
   constructor(root) {
-    super(root, "Findings", "What is wrong now: where, what it means for traffic, and what to do. A finding goes by itself when its cause does.");
+    super(root, "Findings", "What is wrong now: where, what it means for traffic, and what to do. Findings of one kind are one line. A finding goes by itself when its cause does.");
     this.only = h("select", { "aria-label": "Least severity", onchange: () => this.read() },
       h("option", { value: "" }, "All"), h("option", { value: "warning" }, "Warnings and errors"), h("option", { value: "error" }, "Errors"));
     fill(this.bar, this.only);
     const rank = { error: 0, warning: 1, info: 2 };
+    /** Causes whose findings are shown one by one. */
+    this.unfolded = new Set();
     this.table = new Table([
-      { title: "Severity", cell: (one) => h("span", { class: `tag ${SEVERITY[one.severity] ?? ""}` }, one.severity), key: (one) => rank[one.severity] ?? 3 },
-      { title: "Finding", wide: true, cell: (one) => [h("div", {}, shown(one.message)), h("span", { class: "sub mono" }, one.kind)], key: (one) => one.kind },
-      { title: "At", cell: (one) => (one.node_guid ? h("a", { class: "mono", href: `#/fabric/${one.node_guid}` }, one.node_guid + (one.port === null ? "" : `:${one.port}`)) : "–"), key: (one) => one.node_guid },
-      { title: "Since", cell: (one) => when(one.raised_unix_ms), key: (one) => one.raised_unix_ms },
+      { title: "Severity", cell: ([one]) => h("span", { class: `tag ${SEVERITY[one.severity] ?? ""}` }, one.severity), key: ([one]) => rank[one.severity] ?? 3 },
+      { title: "Finding", wide: true, cell: (all) => this.cell(all), key: ([one]) => one.kind },
+      { title: "At", places: true, cell: (all) => parts(all) ?? "–", key: ([one]) => one.name || one.node_guid },
+      { title: "Number", num: true, cell: (all) => count(all.length), key: (all) => all.length },
+      { title: "Since", cell: (all) => since(all), key: (all) => all[all.length - 1].raised_unix_ms },
     ], 0);
+  }
+
+  cell(all) {
+    const [one] = all;
+    const text = h("div", {}, shown(meaning(all)));
+    const kind = h("span", { class: "sub mono" }, one.kind);
+    if (all.length === 1) return [text, kind];
+    const key = `${one.severity} ${one.kind}`;
+    const more = all.length - MOST_EACH;
+    const each = () => [h("ul", { class: "each" }, all.slice(0, MOST_EACH).map((finding) => h("li", {}, shown(finding.message), " ", h("span", { class: "muted" }, when(finding.raised_unix_ms))))),
+      more > 0 ? h("p", { class: "muted" }, `${count(more)} more: rsmctl findings --kind ${one.kind} --all`) : null];
+    const list = h("div", {});
+    const details = h("details", { open: this.unfolded.has(key), ontoggle: () => {
+      if (details.open) this.unfolded.add(key);
+      else this.unfolded.delete(key);
+      fill(list, details.open ? each() : null);
+    } }, h("summary", {}, `each of the ${count(all.length)}`), list);
+    if (details.open) fill(list, each());
+    return [text, kind, details];
   }
 
   async load(signal) {
@@ -102,7 +127,7 @@ export class FindingsView extends ListView {
     if (!list.length) return fill(this.body, h("div", { class: "card" }, store.status && !manages(store.status)
       ? empty("Nothing is known", "This rsm does not manage the subnet now: it looks for no faults.")
       : empty("Nothing is wrong", this.only.value ? "No finding of this severity holds now." : "No finding holds now.")));
-    this.table.show(list);
+    this.table.show(causes(list));
     keep(this.body, this.table.root, more ? h("p", { class: "muted" }, `Only the first ${count(MOST)} are shown.`) : null);
   }
 }
@@ -119,26 +144,27 @@ export class LinksView extends ListView {
     this.told = h("span", { class: "muted" });
     fill(this.bar, this.scope, this.text, this.told);
     const end = (one) => h("a", { href: `#/fabric/${one.port.node_guid}` }, name(one.description));
+    const number = (one) => h("a", { href: `#/fabric/${one.port.node_guid}:${one.port.number}` }, one.port.number);
     const rank = (one) => (one.state !== "active" ? 0 : one.damped || one.slow ? 1 : 2);
     this.table = new Table([
       { title: "State", cell: (one) => h("span", { class: `tag ${linkClass(one) || "good"}` }, linkState(one)), key: rank },
       { title: "From", wide: true, cell: (one) => end(one.a), key: (one) => one.a.description },
-      { title: "Port", num: true, cell: (one) => one.a.port.number, key: (one) => one.a.port.number },
+      { title: "Port", num: true, cell: (one) => number(one.a), key: (one) => one.a.port.number },
       { title: "To", wide: true, cell: (one) => end(one.b), key: (one) => one.b.description },
-      { title: "Port", num: true, cell: (one) => one.b.port.number, key: (one) => one.b.port.number },
+      { title: "Port", num: true, cell: (one) => number(one.b), key: (one) => one.b.port.number },
       { title: "Rate", cell: linkText, key: linkText },
     ], 0);
-    const number = (value) => (value === undefined || value === null ? -1 : value);
-    const rate = (value) => (number(value) < 0 ? "–" : count(Math.round(value)));
-    const share = (value) => (number(value) < 0 ? "–" : `${(value * 100).toFixed(1)} %`);
+    const known = (value) => (value === undefined || value === null ? -1 : value);
+    const rate = (value) => (known(value) < 0 ? "–" : count(Math.round(value)));
+    const share = (value) => (known(value) < 0 ? "–" : `${(value * 100).toFixed(1)} %`);
     // A row for each port: the two ends of a cable count for themselves.
     this.ranked = new Table([
-      { title: "Port", wide: true, cell: (one) => [end(one.a), ` port ${one.a.port.number}`], key: (one) => one.a.description },
-      { title: "Cabled to", wide: true, cell: (one) => (one.b ? [end(one.b), ` port ${one.b.port.number}`] : "–"), key: (one) => one.b?.description ?? "" },
-      { title: "Sent B/s", num: true, cell: (one) => rate(one.xmit_bytes_per_s), key: (one) => number(one.xmit_bytes_per_s) },
-      { title: "Received B/s", num: true, cell: (one) => rate(one.rcv_bytes_per_s), key: (one) => number(one.rcv_bytes_per_s) },
-      { title: "Use", num: true, cell: (one) => share(one.use_share), key: (one) => number(one.use_share) },
-      { title: "Waits", num: true, cell: (one) => share(one.wait_share), key: (one) => number(one.wait_share) },
+      { title: "Port", wide: true, cell: (one) => [end(one.a), " port ", number(one.a)], key: (one) => one.a.description },
+      { title: "Cabled to", wide: true, cell: (one) => (one.b ? [end(one.b), " port ", number(one.b)] : "–"), key: (one) => one.b?.description ?? "" },
+      { title: "Sent B/s", num: true, cell: (one) => rate(one.xmit_bytes_per_s), key: (one) => known(one.xmit_bytes_per_s) },
+      { title: "Received B/s", num: true, cell: (one) => rate(one.rcv_bytes_per_s), key: (one) => known(one.rcv_bytes_per_s) },
+      { title: "Use", num: true, cell: (one) => share(one.use_share), key: (one) => known(one.use_share) },
+      { title: "Waits", num: true, cell: (one) => share(one.wait_share), key: (one) => known(one.wait_share) },
       { title: "Errors/h", num: true, cell: (one) => count(Math.round(one.errors_per_hour)), key: (one) => one.errors_per_hour },
       { title: "Counters", wide: true, cell: (one) => one.errors.map((error) => `${error.name} ${count(error.total)}`).join(", ") || "–", key: (one) => one.errors.length },
     ], -1);
@@ -222,7 +248,7 @@ export class PartitionsView extends ListView {
       { title: "SL", num: true, cell: (one) => one.service_level, key: (one) => one.service_level },
     ], 0);
     this.members = new Table([
-      { title: "Port", wide: true, cell: (one) => h("a", { href: `#/fabric/${one.port.node_guid}` }, name(one.description), ` port ${one.port.number}`), key: (one) => one.description },
+      { title: "Port", wide: true, cell: (one) => h("a", { href: `#/fabric/${one.port.node_guid}${one.port.number ? `:${one.port.number}` : ""}` }, name(one.description), ` port ${one.port.number}`), key: (one) => one.description },
       { title: "Membership", cell: (one) => one.membership, key: (one) => one.membership },
       { title: "Index", num: true, cell: (one) => one.index, key: (one) => one.index },
     ], 0);

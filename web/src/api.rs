@@ -85,6 +85,7 @@ macro_rules! routes {
 
 routes! {
     "status" => get_status(GetStatusRequest),
+    "report" => get_report(GetReportRequest),
     "nodes" => list_nodes(ListNodesRequest),
     "node" => get_node(GetNodeRequest),
     "ports" => list_ports(ListPortsRequest),
@@ -114,6 +115,7 @@ routes! {
     "port-counters" => list_port_counters(ListPortCountersRequest),
     "top-ports" => get_top_ports(GetTopPortsRequest),
     "counter-series" => get_counter_series(GetCounterSeriesRequest),
+    "port-trends" => get_port_trends(GetPortTrendsRequest),
     "top-ports-since" => get_top_ports_since(GetTopPortsSinceRequest),
     "services" => list_services(ListServicesRequest),
     "subscriptions" => list_subscriptions(ListSubscriptionsRequest),

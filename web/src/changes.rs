@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
 use rsm_api::v1::event::Change;
-use rsm_api::{Subnet, v1};
+use rsm_api::{CountersQueries, Subnet, v1};
 use serde::Serialize;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{broadcast, mpsc};
@@ -35,11 +35,14 @@ struct Message {
     changes: BTreeMap<&'static str, u64>,
     /// The number of events that were too many to be counted by kind.
     lost: u64,
+    /// Whether performance counters are read, or have been: a question about them is answered.
+    counters: bool,
 }
 
 /// A client that follows changes.
 struct Follower {
     subnet: Arc<dyn Subnet>,
+    counters: Option<Arc<dyn CountersQueries>>,
     events: broadcast::Receiver<Arc<v1::Event>>,
     sender: mpsc::Sender<Result<Bytes, Infallible>>,
 }
@@ -96,11 +99,12 @@ impl Follower {
     }
 
     async fn tell(&self, changes: BTreeMap<&'static str, u64>, lost: u64) -> Result<(), Gone> {
-        let status = self.subnet.status();
+        let counters = self.counters.as_ref();
         let message = Message {
-            status,
+            status: self.subnet.status(),
             changes,
             lost,
+            counters: counters.is_some_and(|counters| counters.ports(None, 1, None).is_ok()),
         };
         // JSON on one line has no line break, which would end the field.
         let text = serde_json::to_string(&message).map_err(|_| Gone)?;
@@ -143,6 +147,7 @@ async fn follow(State(shared): State<Arc<Shared>>) -> Reply {
     let follower = Follower {
         events: shared.subnet.subscribe(),
         subnet: Arc::clone(&shared.subnet),
+        counters: shared.counters.clone(),
         sender,
     };
     let mut stopping = shared.stopping.clone();

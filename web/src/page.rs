@@ -52,6 +52,12 @@ files! {
     "/refresh.js": SCRIPT = "refresh.js",
     "/whatif.js": SCRIPT = "whatif.js",
     "/gpus.js": SCRIPT = "gpus.js",
+    "/chart.js": SCRIPT = "chart.js",
+    "/past.js": SCRIPT = "past.js",
+    "/port.js": SCRIPT = "port.js",
+    "/causes.js": SCRIPT = "causes.js",
+    "/overview.js": SCRIPT = "overview.js",
+    "/report.js": SCRIPT = "report.js",
 }
 
 /// The entity tags of [`FILES`], in their order.

@@ -113,6 +113,7 @@ const NEEDS: &[ServiceNeeds] = &[
             ("GetTopPorts", Read),
             ("WatchTopPorts", Read),
             ("GetCounterSeries", Read),
+            ("GetPortTrends", Read),
             ("GetTopPortsSince", Read),
         ],
     },

@@ -22,4 +22,6 @@ pub struct GoneSwitches {
     pub switches: Vec<GoneSwitch>,
     /// The missing cables, each once, by its two ends.
     pub cables: Vec<[PortId; 2]>,
+    /// The switches at which missing cables of hosts were, by ascending GUID.
+    pub leaves: Vec<Guid>,
 }

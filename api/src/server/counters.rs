@@ -63,8 +63,8 @@ fn past_span(
 }
 
 /// The step that a request asks for; `None` for one by the span.
-fn step(request: &v1::GetCounterSeriesRequest, span: PastSpan) -> Result<Option<u32>, Status> {
-    let Some(step_ms) = u64::from(request.step_seconds)
+fn step(step_seconds: u32, span: PastSpan) -> Result<Option<u32>, Status> {
+    let Some(step_ms) = u64::from(step_seconds)
         .checked_mul(1000)
         .filter(|&ms| ms > 0)
     else {
@@ -73,12 +73,11 @@ fn step(request: &v1::GetCounterSeriesRequest, span: PastSpan) -> Result<Option<
     let steps = (span.until_unix_ms - span.since_unix_ms) / step_ms;
     if steps > MAX_SERIES_STEPS {
         return Err(Status::invalid_argument(format!(
-            "step_seconds: {} makes {steps} steps of this span, expected at most {MAX_SERIES_STEPS}: give a \
-             longer step or a shorter span",
-            request.step_seconds
+            "step_seconds: {step_seconds} makes {steps} steps of this span, expected at most {MAX_SERIES_STEPS}: \
+             give a longer step or a shorter span"
         )));
     }
-    Ok(Some(request.step_seconds))
+    Ok(Some(step_seconds))
 }
 
 /// Runs `work` on a thread that may wait for a disk, as soon as one of the places is free.
@@ -236,8 +235,21 @@ impl CountersService for Counters {
         let request = request.into_inner();
         let counters = Arc::clone(self.counters()?);
         let span = past_span(&counters, request.since_unix_ms, request.until_unix_ms)?;
-        let (part, step) = (part(&request.part)?, step(&request, span)?);
+        let (part, step) = (part(&request.part)?, step(request.step_seconds, span)?);
         let work = move || counters.series(part.as_ref(), span, step);
+        from_past(&self.past_places, work).await
+    }
+
+    async fn get_port_trends(
+        &self,
+        request: Request<v1::GetPortTrendsRequest>,
+    ) -> Result<Response<v1::GetPortTrendsResponse>, Status> {
+        let request = request.into_inner();
+        let counters = Arc::clone(self.counters()?);
+        let span = past_span(&counters, request.since_unix_ms, request.until_unix_ms)?;
+        let node = selector("node", &request.node)?;
+        let step = step(request.step_seconds, span)?;
+        let work = move || counters.trends(&node, span, step);
         from_past(&self.past_places, work).await
     }
 

@@ -143,6 +143,7 @@ impl FabricService for Fabric {
             .subnet
             .port(&selector("port", &request.get_ref().port)?)?;
         Ok(Response::new(v1::GetPortResponse {
+            partitions: self.subnet.partitions_of_port(port.key),
             port: Some(port.message),
         }))
     }

@@ -134,6 +134,7 @@ macro_rules! methods {
 methods! {
     fabric:
         get_status(GetStatusRequest) -> GetStatusResponse,
+        get_report(GetReportRequest) -> GetReportResponse,
         list_nodes(ListNodesRequest) -> ListNodesResponse,
         get_node(GetNodeRequest) -> GetNodeResponse,
         list_ports(ListPortsRequest) -> ListPortsResponse,
@@ -177,6 +178,7 @@ methods! {
         list_port_counters(ListPortCountersRequest) -> ListPortCountersResponse,
         get_top_ports(GetTopPortsRequest) -> GetTopPortsResponse,
         get_counter_series(GetCounterSeriesRequest) -> GetCounterSeriesResponse,
+        get_port_trends(GetPortTrendsRequest) -> GetPortTrendsResponse,
         get_top_ports_since(GetTopPortsSinceRequest) -> GetTopPortsSinceResponse;
     watch:
         list_events(ListEventsRequest) -> ListEventsResponse;

@@ -46,6 +46,6 @@ mod tier;
 
 pub use gather::Reading;
 pub use quantity::{Counts, Quantity};
-pub use query::{Moved, MovedErrors, Part, Point, Series, Span, Wanted};
+pub use query::{Moved, MovedErrors, Part, Point, Series, Span, Trend, Trends, Wanted};
 pub use store::{Bounds, Past, PastReader};
 pub use tier::Tier;

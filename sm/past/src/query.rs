@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, PortKey};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_store::StoreError;
 
 use crate::chunk::{self, Columns};
@@ -97,6 +97,27 @@ impl Point {
     }
 }
 
+/// Traffic and errors of each port of a node in successive steps.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trends {
+    /// Length of a step in milliseconds: never less than the time between two readings.
+    pub step_ms: u64,
+    /// Start of each step in which a port was read, in milliseconds since the Unix epoch, and what
+    /// each port counted in it.
+    pub steps: BTreeMap<u64, BTreeMap<PortNum, Trend>>,
+}
+
+/// Traffic and errors of a port in a step.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Trend {
+    /// Seconds in which the traffic was counted; 0 where it is not known.
+    pub seconds: u64,
+    /// Data sent and received, in words of 4 bytes.
+    pub words: u64,
+    /// Errors, as [`Counts::errors`] sums them up.
+    pub errors: u64,
+}
+
 /// Counts of a port in a span.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Moved {
@@ -168,14 +189,12 @@ impl PastReader {
             found: Vec::new(),
         };
         self.visit(main, span, &mut visitor)?;
-        let rare = visitor.found.iter().map(|found| {
-            // A step has as many readings as fit; one that spans more is the only one.
-            let widest_ms = u64::from(found.sum.widest) * 900;
-            let is_rare = widest_ms > found.tier.step_ms() * 5 / 4;
-            if is_rare { nice(widest_ms) } else { 0 }
-        });
-        let step_ms = wanted.max(main.step_ms()).max(rare.max().unwrap_or(0));
-        let step_ms = step_ms.next_multiple_of(main.step_ms());
+        let found = visitor.found.iter();
+        let step_ms = widened(
+            wanted,
+            main,
+            found.map(|found| (found.tier, found.sum.widest)),
+        );
         let mut points: BTreeMap<u64, Point> = BTreeMap::new();
         for found in visitor.found {
             let start_unix_ms = found.start - found.start % step_ms;
@@ -193,6 +212,41 @@ impl PastReader {
             step_ms,
             points: points.into_values().collect(),
         })
+    }
+
+    /// Traffic and errors of each port of `node` in `span`, in steps as those of
+    /// [`PastReader::series`]. Takes as long as one series.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn trends(
+        &self,
+        node: Guid,
+        span: Span,
+        step_ms: Option<u64>,
+    ) -> Result<Trends, StoreError> {
+        let wanted = step_ms.unwrap_or_else(|| nice(span.ms() / POINTS));
+        let main = self.tier_for(span, wanted);
+        let mut visitor = TrendVisitor {
+            node,
+            numbers: Vec::new(),
+            found: Vec::new(),
+        };
+        self.visit(main, span, &mut visitor)?;
+        let found = visitor.found.iter();
+        let widest = found.map(|found| (found.tier, found.widest));
+        let step_ms = widened(wanted, main, widest);
+        let mut steps: BTreeMap<u64, BTreeMap<PortNum, Trend>> = BTreeMap::new();
+        for found in visitor.found {
+            let start = found.start - found.start % step_ms;
+            let trend = (steps.entry(start).or_default())
+                .entry(found.port)
+                .or_default();
+            trend.seconds += found.trend.seconds;
+            trend.words = trend.words.saturating_add(found.trend.words);
+            trend.errors = trend.errors.saturating_add(found.trend.errors);
+        }
+        Ok(Trends { step_ms, steps })
     }
 
     /// Counts of each of `ports` in `span`, or of every port. Ports that were not read are left out.
@@ -322,6 +376,20 @@ impl PastReader {
     }
 }
 
+/// Length of a step in milliseconds: `wanted`, or longer where steps of `main` are longer, or
+/// readings were rarer. `found` has the tier of each step, and the most seconds between two
+/// readings.
+fn widened(wanted: u64, main: Tier, found: impl Iterator<Item = (Tier, u32)>) -> u64 {
+    let rare = found.map(|(tier, widest)| {
+        // A step has as many readings as fit; one that spans more is the only one.
+        let widest_ms = u64::from(widest) * 900;
+        let is_rare = widest_ms > tier.step_ms() * 5 / 4;
+        if is_rare { nice(widest_ms) } else { 0 }
+    });
+    let step_ms = wanted.max(main.step_ms()).max(rare.max().unwrap_or(0));
+    step_ms.next_multiple_of(main.step_ms())
+}
+
 /// The first usual step of at least so many milliseconds, or that many days.
 fn nice(ms: u64) -> u64 {
     const DAY_MS: u64 = 86_400_000;
@@ -422,6 +490,71 @@ fn add_ports(columns: &Columns, numbers: &[usize], sum: &mut ClassSum) {
             sum.counts[quantity] = sum.counts[quantity].saturating_add(count);
         }
     }
+}
+
+/// Counts of a port in a step of a tier.
+struct FoundPort {
+    tier: Tier,
+    start: u64,
+    port: PortNum,
+    /// Seconds between two readings.
+    widest: u32,
+    trend: Trend,
+}
+
+struct TrendVisitor {
+    node: Guid,
+    /// Numbers of the node's ports in the segment, ascending.
+    numbers: Vec<(usize, PortNum)>,
+    found: Vec<FoundPort>,
+}
+
+impl Visitor for TrendVisitor {
+    fn begin(&mut self) {
+        self.numbers.clear();
+    }
+
+    fn entry(&mut self, number: usize, entry: Entry) {
+        if entry.key.node == self.node {
+            self.numbers.push((number, entry.key.port));
+        }
+    }
+
+    fn step(&mut self, tier: Tier, step: &Step, frames: &Frames) -> io::Result<()> {
+        let chunk_of = |number: &(usize, PortNum)| number.0 / chunk::PORTS;
+        for numbers in self.numbers.chunk_by(|a, b| chunk_of(a) == chunk_of(b)) {
+            let Some(columns) = frames.columns(step, chunk_of(&numbers[0]), true)? else {
+                continue;
+            };
+            for &(number, port) in numbers {
+                let sum = sum_of(&columns, number);
+                if sum != ClassSum::default() {
+                    self.found.push(FoundPort {
+                        tier,
+                        start: step.head.start,
+                        port,
+                        widest: sum.widest,
+                        trend: Trend {
+                            seconds: sum.seconds,
+                            words: sum.counts[Quantity::XmitData]
+                                .saturating_add(sum.counts[Quantity::RcvData]),
+                            errors: sum.counts.errors(),
+                        },
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {}
+}
+
+/// Counts of the port with this number in the roster.
+fn sum_of(columns: &Columns, number: usize) -> ClassSum {
+    let mut sum = ClassSum::default();
+    add_ports(columns, &[number], &mut sum);
+    sum
 }
 
 struct SumVisitor<'a> {

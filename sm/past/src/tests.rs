@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -276,6 +276,53 @@ fn port_that_was_not_read_is_a_gap_and_not_zero() {
         (zero.port_seconds, zero.per_second(Quantity::XmitData)),
         (60, Some(0.0))
     );
+}
+
+#[test]
+fn trends_of_a_node_are_the_series_of_its_ports() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut past = open(dir.path());
+    for at in (NOON..NOON + 5 * MINUTE).step_by(10_000) {
+        let errors = u64::from(at > NOON + 3 * MINUTE);
+        let of = |words: u64| {
+            counts(&[
+                (Quantity::XmitData, words),
+                (Quantity::RcvData, words),
+                (Quantity::SymbolError, errors),
+                (Quantity::RcvErrors, errors),
+            ])
+        };
+        let reading = |node, number, words| Reading {
+            counts: of(words),
+            ..reading(port(node, number), at - 10_000, at, &[])
+        };
+        past.add(&mut [reading(7, 1, 64), reading(7, 2, 128), reading(8, 1, 32)])
+            .unwrap();
+    }
+    past.flush().unwrap();
+    let reader = past.reader();
+    let trends = reader.trends(Guid(7), ALWAYS, Some(MINUTE)).unwrap();
+    assert_eq!(trends.step_ms, MINUTE);
+    for number in [1, 2] {
+        let part = Part::Port(port(7, number));
+        let series = reader.series(part, ALWAYS, Some(MINUTE)).unwrap();
+        let of_series = series.points.iter().map(|point| {
+            let words = point.counts[Quantity::XmitData] + point.counts[Quantity::RcvData];
+            let trend = Trend {
+                seconds: point.port_seconds,
+                words,
+                errors: point.counts.errors(),
+            };
+            (point.start_unix_ms, trend)
+        });
+        let of_port = trends.steps.iter();
+        let of_port = of_port.map(|(&start, ports)| (start, ports[&PortNum(number)]));
+        assert_eq!(of_port.collect::<Vec<_>>(), of_series.collect::<Vec<_>>());
+    }
+    let ports = trends.steps.values().flat_map(BTreeMap::keys);
+    assert_eq!(ports.copied().max(), Some(PortNum(2)));
+    let errors = |trend: &Trend| trend.errors > 0;
+    assert!(trends.steps.values().flat_map(BTreeMap::values).any(errors));
 }
 
 #[test]

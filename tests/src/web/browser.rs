@@ -221,6 +221,24 @@ impl Browser {
         self.command("POST", "/actions", Some(&actions));
     }
 
+    /// Sends a command of Chromium's own protocol.
+    fn chromium(&self, command: &str, parameters: &Value) {
+        let body = json!({"cmd": command, "params": parameters});
+        self.command("POST", "/goog/cdp/execute", Some(&body));
+    }
+
+    /// Gives the page this size: windows are never narrower than some 500 pixels.
+    pub fn resize(&self, width: u32, height: u32) {
+        let size =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.chromium("Emulation.setDeviceMetricsOverride", &size);
+    }
+
+    /// Shows the page as it is printed.
+    pub fn show_as_printed(&self) {
+        self.chromium("Emulation.setEmulatedMedia", &json!({"media": "print"}));
+    }
+
     /// Writes a screenshot of the window (PNG).
     ///
     /// # Panics

@@ -208,6 +208,15 @@ fn address(log: &str) -> Option<String> {
     Some(rest[..end].to_owned())
 }
 
+/// The name in the description of a switch, without what surrounds it: `leaf-03` of
+/// `MF0;leaf-03:MQM8790/U1`. Other descriptions as they are.
+#[must_use]
+pub fn plain_name(description: &str) -> &str {
+    let inside = description.split_once(';').map(|(_, inside)| inside);
+    let name = inside.and_then(|inside| inside.split_once(':'));
+    name.map_or(description, |(name, _)| name)
+}
+
 /// Writes a text to a file.
 ///
 /// # Panics

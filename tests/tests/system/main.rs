@@ -70,6 +70,7 @@ mod peers_web_gpus;
 mod peers_web_history;
 mod peers_web_keys;
 mod peers_web_live;
+mod peers_web_overview;
 mod public_cases;
 mod sim_adaptive;
 mod sim_bringup;

@@ -45,6 +45,61 @@ fn json_is_that_of_grpc_and_the_graph_holds_every_switch_and_host() {
 }
 
 #[test]
+fn report_trends_of_ports_and_partitions_of_a_port_are_json_as_well() {
+    let config = "[counters]\nenabled = true\ninterval_s = 1\nports_interval_s = 1\n";
+    let site = Site::start_with(FABRIC, config);
+    let report = get(site.address(), "/api/v1/report").json();
+    let checks = report["report"]["checks"].as_array().unwrap();
+    assert!(checks.iter().any(|check| check["name"] == "cabling"));
+
+    let links = get(site.address(), "/api/v1/links?between_switches=true").json();
+    let end = &links["links"][0]["a"]["port"];
+    let node = end["node_guid"].as_str().unwrap();
+    let port = end["number"].to_string();
+    site.rsmctl(&["sim", "errors", node, &port, "SymbolErrorCounter", "50"]);
+    let path = format!("/api/v1/port-trends?node={node}&since_unix_ms=1000");
+    let trends = wait_for_every(POLL, LIMIT, || {
+        let trends = get(site.address(), &path).json();
+        let ports = trends["ports"].as_array()?.clone();
+        let moved = ports.iter().find(|one| one["port"] == *end)?;
+        (moved["errors"][0].as_u64()? > 0).then_some(trends)
+    });
+    let trends = trends.expect("the errors are counted");
+    let ports = trends["ports"].as_array().unwrap();
+    let steps = trends["step_start_unix_ms"].as_array().unwrap().len();
+    assert_eq!(ports.len(), 4, "a switch of this fabric has four ports");
+    for one in ports {
+        assert_eq!(one["errors"].as_array().unwrap().len(), steps);
+        assert_eq!(one["bytes_per_s"].as_array().unwrap().len(), steps);
+        let is_quiet = one["errors"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|errors| errors == 0);
+        assert_eq!(is_quiet, one["port"] != *end, "{one}");
+    }
+    let none = get(
+        site.address(),
+        "/api/v1/port-trends?node=nobody&since_unix_ms=1000",
+    );
+    assert_eq!(none.status, 404, "{}", none.text());
+    let always = get(site.address(), &format!("/api/v1/port-trends?node={node}"));
+    assert_eq!(always.status, 400, "{}", always.text());
+
+    let hosts = get(site.address(), "/api/v1/nodes?kind=ca&page_size=1").json();
+    let host = hosts["nodes"][0]["guid"].as_str().unwrap();
+    let of_port = |port: &str| {
+        let mut answer = get(site.address(), &format!("/api/v1/port?port={port}")).json();
+        answer["partitions"].take()
+    };
+    let partitions = of_port(&format!("{host}:1"));
+    assert_eq!(partitions[0]["p_key"], 0x7fff, "{partitions}");
+    assert_eq!(partitions[0]["membership"], "full");
+    let none = of_port(&format!("{node}:{port}"));
+    assert_eq!(none.as_array().map(Vec::len), Some(0), "{none}");
+}
+
+#[test]
 fn requests_that_are_none_are_refused_with_a_reason() {
     let site = Site::start(FABRIC);
     for (path, status) in [

@@ -7,7 +7,7 @@ use rsm_tests::clock::wait_for_every;
 use rsm_tests::fabrics::real_topologies;
 use rsm_tests::peer::require_peers;
 use rsm_tests::process::Invocation;
-use rsm_tests::web::{Browser, Colours, Element, PEERS, Site, get, write};
+use rsm_tests::web::{Browser, Colours, Element, PEERS, Site, get, plain_name, write};
 use serde_json::json;
 
 /// The key Enter in WebDriver's numbering.
@@ -93,7 +93,9 @@ fn an_operator_finds_a_host_opens_a_leaf_and_sees_a_path_and_a_change() {
          && document.querySelector('#strip').innerText.includes('1 cable missing')",
     );
     for view in [
+        "overview",
         "findings",
+        "report",
         "history",
         "links",
         "partitions",
@@ -140,7 +142,7 @@ fn errors_of_a_cable_colour_its_link_and_lead_the_table_of_links() {
     );
     let first = format!(
         "return document.querySelector('.page tbody tr')?.innerText.includes({})",
-        json!(end["description"])
+        json!(end["description"].as_str().map(plain_name))
     );
     browser.wait("the port with errors", &first);
     let row = browser.text(".page tbody tr");
@@ -290,7 +292,9 @@ fn a_real_fabric_is_drawn_in_both_colours_and_on_a_narrow_screen() {
             "{width}: {overflow}"
         );
         for view in [
+            "overview",
             "findings",
+            "report",
             "history",
             "links",
             "partitions",
@@ -422,7 +426,9 @@ fn pictures_of_a_running_rsm() {
         std::thread::sleep(Duration::from_secs(2));
         browser.screenshot(&folder.join(format!("{name}-fabric.png")));
         for view in [
+            "overview",
             "findings",
+            "report",
             "history",
             "links",
             "partitions",

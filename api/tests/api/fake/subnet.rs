@@ -399,6 +399,20 @@ impl Subnet for Fake {
         }
     }
 
+    fn partitions_of_port(&self, port: PortId) -> Vec<v1::PortPartition> {
+        let partitions = self.partitions.iter();
+        let of_port = partitions.filter_map(|(&p_key, (partition, members))| {
+            let member = members.get(&port)?;
+            Some(v1::PortPartition {
+                p_key: p_key.into(),
+                name: partition.name.clone(),
+                membership: member.membership,
+                index: member.index,
+            })
+        });
+        of_port.collect()
+    }
+
     fn partition_members(
         &self,
         p_key: u16,

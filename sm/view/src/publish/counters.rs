@@ -10,7 +10,7 @@ use rsm_api::model::{
     AgentState, Answering, CountersState, Keyed, Page, PastSpan, PortId, PortOrder, PortTotals,
     Selector,
 };
-use rsm_api::resolve::resolve_node_or_port;
+use rsm_api::resolve::{resolve_node, resolve_node_or_port};
 use rsm_api::{CountersError, CountersQueries, v1};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
@@ -328,6 +328,17 @@ impl CountersQueries for PublishedCounters {
             span,
             step_seconds,
         )
+    }
+
+    fn trends(
+        &self,
+        node: &Selector,
+        span: PastSpan,
+        step_seconds: Option<u32>,
+    ) -> Result<v1::GetPortTrendsResponse, CountersError> {
+        let published = self.view.published();
+        let node = resolve_node(&published.names, node)?;
+        past::trends(self.past.as_deref(), node, span, step_seconds)
     }
 
     fn top_since(

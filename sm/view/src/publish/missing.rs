@@ -1,5 +1,7 @@
 //! Shows missing nodes and cables, and looks them up.
 
+use std::collections::BTreeSet;
+
 use rsm_api::model::{GoneSwitch, GoneSwitches, Keyed, MissingKind, PortId, Selector};
 use rsm_api::{LookupError, timestamp, v1};
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
@@ -90,11 +92,20 @@ pub(super) fn gone_switches(snapshot: &Snapshot) -> GoneSwitches {
             has_hosts: peers.any(|peer| !is_switch(peer)),
         }
     });
-    let cables = expected.lost_cables();
-    let cables = cables.filter(|&(a, b)| is_switch(a) && is_switch(b));
+    let mut leaves = BTreeSet::new();
+    let mut cables = Vec::new();
+    for (a, b) in expected.lost_cables() {
+        match (is_switch(a), is_switch(b)) {
+            (true, true) => cables.push([api_key(a), api_key(b)]),
+            (true, false) => drop(leaves.insert(a.node)),
+            (false, true) => drop(leaves.insert(b.node)),
+            (false, false) => {}
+        }
+    }
     GoneSwitches {
         switches: switches.collect(),
-        cables: cables.map(|(a, b)| [api_key(a), api_key(b)]).collect(),
+        cables,
+        leaves: leaves.into_iter().collect(),
     }
 }
 

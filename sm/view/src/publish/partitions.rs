@@ -169,16 +169,38 @@ pub(super) fn members(
     Ok(page(published, members, limit))
 }
 
+/// Partitions that a port is a member of, in ascending order of P_Key.
+pub(super) fn of_port(published: &Published, port: PortKey) -> Vec<v1::PortPartition> {
+    let plan = published.plan().filter(|plan| is_end(plan, port));
+    let Some((plan, table)) = plan.and_then(|plan| Some((plan, plan.partitions.table(port)?)))
+    else {
+        return Vec::new();
+    };
+    let partitions = plan.policy.partitions.list.iter();
+    let of_port = partitions.filter_map(|partition| {
+        let (membership, index) = membership(table, partition.p_key)?;
+        Some(v1::PortPartition {
+            p_key: partition.p_key.base().into(),
+            name: partition.name.clone(),
+            membership: membership.into(),
+            index: index.into(),
+        })
+    });
+    of_port.collect()
+}
+
+/// Whether a port can be a member of partitions: ports of switches that enforce them cannot.
+fn is_end(plan: &Plan, port: PortKey) -> bool {
+    let node = plan.fabric.node_of(port.node);
+    port.port == PortNum::ZERO || node.is_some_and(|node| node.kind() != NodeType::Switch)
+}
+
 /// P_Key tables of end ports, in ascending order of port key. Leaves out switch ports that enforce
 /// partitions: they are no members.
 fn end_ports(plan: &Plan) -> impl Iterator<Item = (PortKey, &[PKey])> {
-    let is_end = |port: PortKey| {
-        let node = plan.fabric.node_of(port.node);
-        port.port == PortNum::ZERO || node.is_some_and(|node| node.kind() != NodeType::Switch)
-    };
     let tables = plan.partitions.tables();
     tables
-        .filter(move |&(port, _)| is_end(port))
+        .filter(move |&(port, _)| is_end(plan, port))
         .map(|(port, table)| (port, &table[..]))
 }
 

@@ -6,9 +6,9 @@ use std::error::Error as _;
 
 use rsm_api::model::{PastSpan, PortOrder};
 use rsm_api::{CountersError, v1};
-use rsm_ids::{PortKey, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_model::fabric::Fabric;
-use rsm_past::{Counts, Moved, Part, PastReader, Point, Quantity, Span, Wanted};
+use rsm_past::{Counts, Moved, Part, PastReader, Point, Quantity, Span, Trend, Wanted};
 use rsm_store::StoreError;
 
 use super::api_view::{PartKey, api_key, description};
@@ -111,6 +111,41 @@ fn traffic(counts: &Counts, seconds: f64) -> Option<v1::CountedTraffic> {
         xmit_packets_per_s: rate(Quantity::XmitPkts),
         rcv_packets_per_s: rate(Quantity::RcvPkts),
         wait_ticks_per_s: rate(Quantity::XmitWait),
+    })
+}
+
+/// Trends of the ports of a node.
+pub(super) fn trends(
+    source: Option<&dyn PastSource>,
+    node: Guid,
+    span: PastSpan,
+    step_seconds: Option<u32>,
+) -> Result<v1::GetPortTrendsResponse, CountersError> {
+    let step_ms = step_seconds.map(|seconds| u64::from(seconds) * 1000);
+    let trends = reader(source)?.trends(node, span_of(span), step_ms);
+    let trends = trends.map_err(unread)?;
+    let steps = trends.steps.values();
+    let numbers: BTreeSet<PortNum> = steps
+        .clone()
+        .flat_map(|ports| ports.keys().copied())
+        .collect();
+    let of_port = |number: PortNum| {
+        let steps = steps.clone().map(|ports| ports.get(&number).copied());
+        let steps: Vec<Trend> = steps.map(Option::unwrap_or_default).collect();
+        let bytes_per_s = |trend: &Trend| match trend.seconds {
+            0 => -1.0,
+            seconds => trend.words as f64 * WORD / seconds as f64,
+        };
+        v1::PortTrend {
+            port: Some(api_key(PortKey::new(node, number)).into()),
+            bytes_per_s: steps.iter().map(bytes_per_s).collect(),
+            errors: steps.iter().map(|trend| trend.errors).collect(),
+        }
+    };
+    Ok(v1::GetPortTrendsResponse {
+        ports: numbers.into_iter().map(of_port).collect(),
+        step_start_unix_ms: trends.steps.keys().copied().collect(),
+        step_seconds: u32::try_from(trends.step_ms / 1000).unwrap_or(u32::MAX),
     })
 }
 

@@ -120,6 +120,10 @@ impl Subnet for View {
         Ok(keyed_port(&published, at))
     }
 
+    fn partitions_of_port(&self, port: PortId) -> Vec<v1::PortPartition> {
+        partitions::of_port(&self.published(), core_key(port))
+    }
+
     fn links(
         &self,
         after: Option<PortId>,

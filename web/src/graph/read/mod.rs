@@ -98,6 +98,10 @@ impl Graph {
         for (has_hosts, gone) in has_hosts[present..].iter_mut().zip(&gone_switches) {
             *has_hosts = gone.has_hosts;
         }
+        // A switch whose hosts are all missing stays among the leaves.
+        for leaf in parts.gone.leaves.iter().filter_map(|leaf| index.get(leaf)) {
+            has_hosts[*leaf as usize] = true;
+        }
         rank_gone(&mut parts.switches, present, &has_hosts, &joined);
         let laid = lay_out(&parts.switches, &has_hosts, &joined);
         let mut hosts_bad = vec![0u32; hosts.len()];

@@ -177,9 +177,43 @@ fn without_a_spine() -> Parts {
                 has_hosts: false,
             }],
             cables: vec![[end(1, 2), end(4, 1)], [end(2, 2), end(4, 2)]],
+            leaves: Vec::new(),
         },
         ..parts()
     }
+}
+
+#[test]
+fn a_switch_whose_hosts_are_all_missing_stays_where_it_was() {
+    // A ring without ranks: each switch has a host.
+    let ring = |hosts: std::ops::RangeInclusive<u64>, leaves: Vec<Guid>| {
+        let active = |a, b| link(a, b, PortState::Active, LinkSpeed::Hdr);
+        let cables = (1..=4).map(|switch| active(switch, switch % 4 + 1));
+        Graph::of(Parts {
+            switches: (1..=4)
+                .map(|number| switch(number, &format!("ring-{number}")))
+                .collect(),
+            links: cables
+                .chain(hosts.map(|host| active(host + 10, host)))
+                .collect(),
+            gone: GoneSwitches {
+                leaves,
+                ..GoneSwitches::default()
+            },
+            generation: 7,
+        })
+    };
+    let (before, after) = (ring(1..=4, Vec::new()), ring(2..=4, vec![Guid(1)]));
+    assert_eq!(after.tiers, before.tiers);
+    assert_eq!(after.switches.guid, before.switches.guid);
+    assert_eq!(after.switches.x, before.switches.x);
+    assert_eq!(after.switches.y, before.switches.y);
+    assert_eq!(after.switches.hosts, [0, 1, 1, 1]);
+    let unknown = ring(2..=4, Vec::new());
+    assert_ne!(
+        unknown.tiers, before.tiers,
+        "without its hosts it would be no leaf"
+    );
 }
 
 #[test]

@@ -175,6 +175,7 @@ fn the_status_counts_missing_parts_beside_its_state() {
         (switch.guid, switch.has_hosts, gone.cables.len()),
         (SPINE_B, false, 2)
     );
+    assert_eq!(gone.leaves, [LEAF_1], "the host was there");
 }
 
 /// Exchanges the cables at the third ports of the leaves, which lead to the first spine.

@@ -111,6 +111,21 @@ fn partitions_and_members_are_those_of_the_plan() {
         (key(3), Membership::Both, 1),
     ];
     assert_eq!(shown, expected);
+    let of_port = view.partitions_of_port(key(1));
+    let of_port = of_port.iter().map(|one| {
+        let p_key = (one.p_key, one.name.as_str());
+        (p_key, one.membership(), one.index)
+    });
+    let expected = [
+        ((0x10, "Tenant A"), Membership::Limited, 1),
+        ((0x7fff, "Default"), Membership::Limited, 0),
+    ];
+    assert!(of_port.eq(expected));
+    let absent = PortId {
+        number: PortNum(9),
+        ..key(1)
+    };
+    assert_eq!(view.partitions_of_port(absent), []);
     let rest = view.partition_members(0x10, Some(key(0)), 1).unwrap();
     assert_eq!(rest.items, members[1..2]);
     assert_eq!(view.partition_members(0x11, None, 9).unwrap().items, []);
