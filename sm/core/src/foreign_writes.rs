@@ -6,6 +6,7 @@
 //! costs at most a plan and a push per minute.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use rsm_hardware::diff::Comparison;
@@ -15,17 +16,18 @@ use rsm_hardware::sweep::read_back::{Overwritten, Samples, SwitchField};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::managed::BlockPlace;
 use rsm_model::mft_image::MftBlock;
 use rsm_model::port_info::{FieldIndex, FieldMask};
 
 use super::work::doubled;
 
-/// Parts that a light sweep reads back in a subnet with few switches.
-const SAMPLES: usize = 1024;
+/// Most parts that a light sweep reads back, of settings and of forwarding tables each: with 250
+/// switches and the default interval, what hosts have written is found within a minute.
+const SAMPLES: usize = 8192;
 
-/// Bound of the parts of one switch. In a subnet with many switches it is one: as many Gets as for
-/// SwitchInfo.
-const SAMPLES_OF_SWITCH: usize = 8;
+/// Bounds of the parts of one switch.
+const SAMPLES_OF_SWITCH: RangeInclusive<usize> = 1..=32;
 
 /// Pause after a second successive difference; doubled with each further one.
 const PAUSE_FIRST: Duration = Duration::from_secs(10);
@@ -40,8 +42,8 @@ const KEPT: Duration = Duration::from_secs(3600);
 /// the default interval, in which even those of large subnets read much of a switch.
 const LATE_SETS_EXCUSE: u64 = 360;
 
-/// Nodes with a finding of their own.
-const SHOWN: usize = 16;
+/// Nodes with a finding of their own, those first that differed first.
+const SHOWN: usize = 64;
 
 /// Blocks and ports that a finding names.
 const PARTS_SHOWN: usize = 5;
@@ -76,11 +78,13 @@ struct ForeignWrite {
     blocks: BTreeSet<u16>,
     masks: BTreeSet<MftBlock>,
     p_keys: BTreeSet<(PortNum, u16)>,
+    managed: BTreeSet<(PortNum, BlockPlace)>,
     ports: BTreeMap<PortNum, FieldMask>,
     /// Number of light sweeps that found a difference.
     sweeps: u32,
     /// Number of such light sweeps since a reading of all parts last found no difference.
     in_a_row: u32,
+    first: Time,
     last: Time,
     /// Time until which light sweeps read nothing back from the node.
     paused_until: Time,
@@ -93,9 +97,11 @@ impl ForeignWrite {
             blocks: BTreeSet::new(),
             masks: BTreeSet::new(),
             p_keys: BTreeSet::new(),
+            managed: BTreeSet::new(),
             ports: BTreeMap::new(),
             sweeps: 0,
             in_a_row: 0,
+            first: now,
             last: now,
             paused_until: now,
         }
@@ -106,6 +112,7 @@ impl ForeignWrite {
         self.blocks.extend(found.blocks);
         self.masks.extend(found.masks);
         self.p_keys.extend(found.p_keys);
+        self.managed.extend(found.managed);
         for (port, fields) in ports {
             self.ports.entry(port).or_default().0 |= fields.0;
         }
@@ -119,11 +126,12 @@ impl ForeignWrite {
         self.in_a_row = self.in_a_row.saturating_add(1);
     }
 
-    /// Whether a port has another LID than this manager gave it.
-    fn has_other_lid(&self) -> bool {
+    /// The ports that had another LID than this manager gave them.
+    fn ports_with_other_lids(&self) -> impl Iterator<Item = PortNum> + '_ {
         let lid = FieldMask(1 << FieldIndex::BaseLid as u32);
-        let mut ports = self.ports.values();
-        ports.any(|fields| !fields.and(lid).is_empty())
+        let ports = self.ports.iter();
+        let ports = ports.filter(move |(_, fields)| !fields.and(lid).is_empty());
+        ports.map(|(&port, _)| port)
     }
 
     /// The parts that differed, as one phrase.
@@ -133,6 +141,11 @@ impl ForeignWrite {
         let masks = masks.map(|at| format!("{} position {}", at.block, at.position));
         let p_keys = self.p_keys.iter();
         let p_keys = p_keys.map(|(port, block)| format!("{port} block {block}"));
+        let managed = self.managed.iter();
+        let managed = managed.map(|(port, place)| {
+            let name = place.managed().name;
+            format!("{name} of port {port}, block {}", place.block)
+        });
         let fields: Vec<&str> = self.fields.iter().map(|field| field.name()).collect();
         let ports = self.ports.iter();
         let ports = ports.map(|(port, fields)| format!("{port} ({})", fields.names().join(", ")));
@@ -142,6 +155,7 @@ impl ForeignWrite {
             ("", (!fields.is_empty()).then(|| fields.join(", "))),
             ("PortInfo of port ", shortened(ports)),
             ("P_KeyTable of port ", shortened(p_keys)),
+            ("", shortened(managed)),
         ];
         let parts = parts
             .into_iter()
@@ -171,6 +185,11 @@ impl ForeignWrites {
         self.nodes.len() < known
     }
 
+    /// Forgets all nodes: another manager may have written what differs.
+    pub(super) fn another_manager_wrote(&mut self) {
+        self.nodes.clear();
+    }
+
     /// The parts that the light sweep about to begin reads back; `failing` are the ports whose Sets
     /// have failed.
     pub(super) fn next_samples(
@@ -190,7 +209,8 @@ impl ForeignWrites {
         };
         let switches = inventory.switches().count().max(1);
         Samples {
-            per_switch: (SAMPLES / switches).clamp(1, SAMPLES_OF_SWITCH),
+            per_list: (SAMPLES / switches)
+                .clamp(*SAMPLES_OF_SWITCH.start(), *SAMPLES_OF_SWITCH.end()),
             turn,
             whole: of(|write, _| write.in_a_row > 0),
             paused: of(|write, now| write.paused_until > now),
@@ -214,15 +234,17 @@ impl ForeignWrites {
                 write.in_a_row = 0;
             }
         }
+        self.forgive_hosts(inventory, now);
         let mut is_news = false;
         for (guid, mut found) in sweep.take_overwritten() {
             let ports = overwritten_ports(guid, &found, comparison);
             found
                 .p_keys
                 .retain(|&(port, block)| keeps_p_keys(inventory, PortKey::new(guid, port), block));
-            let has_tables =
-                !found.blocks.is_empty() || !found.masks.is_empty() || !found.p_keys.is_empty();
-            if ports.is_empty() && !has_tables && found.fields.is_empty() {
+            found
+                .managed
+                .retain(|&(port, place)| keeps_block(inventory, PortKey::new(guid, port), place));
+            if ports.is_empty() && !found.has_blocks() {
                 continue;
             }
             if self.excuses(guid) {
@@ -238,6 +260,27 @@ impl ForeignWrites {
         is_news
     }
 
+    /// Ends the series of differences of hosts that have held what was written for longer than the
+    /// longest pause: no reading of all parts ends it, as it does for switches.
+    fn forgive_hosts(&mut self, inventory: &Inventory, now: Time) {
+        for (&guid, write) in &mut self.nodes {
+            if !inventory.is_switch(guid) && now.since(write.last) > 2 * PAUSE_LAST {
+                write.in_a_row = 0;
+            }
+        }
+    }
+
+    /// GUIDs of the ports whose LID another host has written over, until an hour after the last
+    /// difference of their node.
+    pub(super) fn ports_with_other_lids(&self, inventory: &Inventory) -> BTreeSet<Guid> {
+        let keys = self.nodes.iter().flat_map(|(&guid, write)| {
+            let ports = write.ports_with_other_lids();
+            ports.map(move |port| PortKey::new(guid, port))
+        });
+        keys.filter_map(|key| Some(inventory.port(key)?.guid))
+            .collect()
+    }
+
     /// Findings about nodes that did not hold what this manager wrote. `have_one_key` says whether
     /// all ports have the same M_Key.
     pub(super) fn findings(&self, inventory: &Inventory, have_one_key: bool) -> Vec<Finding> {
@@ -248,18 +291,17 @@ impl ForeignWrites {
             }
             false => "if it holds its own M_Key, that is known to others: rsmctl rotate-m-keys",
         };
-        let findings = nodes.iter().take(SHOWN).map(|(&guid, write)| {
+        let mut nodes: Vec<(&Guid, &ForeignWrite)> = nodes.iter().collect();
+        nodes.sort_by_key(|(guid, write)| (write.first, **guid));
+        let more = nodes.len().saturating_sub(SHOWN);
+        let findings = nodes.into_iter().take(SHOWN).map(|(&guid, write)| {
             let times = match write.sweeps {
                 1 => "once".to_owned(),
                 times => format!("{times} times in light sweeps"),
             };
-            let kept = match write.has_other_lid() {
-                true => " but for its LID, which stays and is routed to",
-                false => "",
-            };
             let text = format!(
                 "{} held other values than this manager had written: {}; packets may have been lost or gone astray; found {times} \
-                 and written as planned each time{kept}; another host or manager sends it Sets, or it loses its tables: {remedy}",
+                 and written as planned each time; another host or manager sends it Sets, or it loses its tables: {remedy}",
                 inventory.name(guid),
                 write.parts()
             );
@@ -269,7 +311,6 @@ impl ForeignWrites {
             };
             Finding::new(kind, Subject::Node(guid), severity, text)
         });
-        let more = nodes.len().saturating_sub(SHOWN);
         let more = (more > 0).then(|| {
             let text = format!(
                 "{more} more nodes held other values than this manager had written, which were written as planned: {remedy}"
@@ -287,6 +328,12 @@ fn keeps_p_keys(inventory: &Inventory, key: PortKey, block: u16) -> bool {
         let image = port.p_keys.as_deref();
         port.is_active() && image.is_some_and(|image| image.is_known(block))
     })
+}
+
+/// Whether a block of a managed attribute is known and its port Active, as for P_KeyTables.
+fn keeps_block(inventory: &Inventory, key: PortKey, place: BlockPlace) -> bool {
+    let port = inventory.port(key);
+    port.is_some_and(|port| port.is_active() && port.managed.is_known(place))
 }
 
 /// The fields of PortInfo that were as planned and no longer are, by port.

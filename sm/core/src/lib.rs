@@ -311,7 +311,7 @@ impl Core {
         self.inquire_again(now);
         self.mind_epoch(now);
         self.mind_rotation(now);
-        if self.epoch.lost.release(now) | self.election.handovers.release(now) {
+        if self.epoch.lost.release(now) | self.election.orders.release(now) {
             self.publish(now);
         }
         self.poll_peer(now);

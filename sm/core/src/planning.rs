@@ -1,15 +1,21 @@
 //! Planning in the core: the job of a plan, and its outcome.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use rsm_hardware::diff::Changes;
 use rsm_ids::Guid;
 use rsm_mad::Time;
+use rsm_mad::wire::attr::SmState;
 use rsm_model::fabric::Delta;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_plan::lids::LidRights;
 use rsm_plan::{JobKind, Outcome, PlanError, PlanJob};
 use rsm_state::Role;
 
 use super::convergence::{Part, Pushed};
 use super::event::Effect;
+use super::mastership::role;
 use super::stage::Stage;
 use super::trials::Answers;
 use super::{Core, Pass, adaptive};
@@ -112,11 +118,14 @@ impl Core {
                 .for_plan(&self.fabric, &self.inventory, &self.config, now);
         let own = self.own_guid();
         let claims = &self.plans.assigned.claims;
-        let partitioned = self.epoch.partitioned(own, &self.fabric, claims);
+        let rights = LidRights {
+            overwritten: Arc::new(self.overwritten_lids()),
+            ..self.epoch.partitioned(own, &self.fabric, claims)
+        };
         PlanJob {
             generation,
             claims: self.plans.assigned.claims.clone(),
-            partitioned,
+            rights,
             assigns_lids_anew: self.plans.reassigns_lids(),
             positions: self.plans.assigned.positions.clone(),
             gpus: self.plans.gpus().clone(),
@@ -127,6 +136,17 @@ impl Core {
             groups,
             masks,
             ..PlanJob::first(self.fabric.clone(), self.config.policy.clone())
+        }
+    }
+
+    /// The ports whose LID another host has written over. None while another master is visible, whose
+    /// LIDs they may be: two masters would move them to and fro.
+    fn overwritten_lids(&self) -> BTreeSet<Guid> {
+        let others = role::others(&self.inventory);
+        let has_rival = others.iter().any(|other| other.state == SmState::Master);
+        match has_rival || self.epoch.is_partitioned() {
+            true => BTreeSet::new(),
+            false => self.foreign_writes.ports_with_other_lids(&self.inventory),
         }
     }
 

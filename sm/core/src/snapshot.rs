@@ -123,7 +123,7 @@ fn findings_of_masters(core: &Core) -> Vec<Finding> {
             text,
         ));
     }
-    findings.extend(core.election.handovers.finding(|port| place(core, port)));
+    findings.extend(core.election.orders.findings(|port| place(core, port)));
     findings.extend(core.rivals().map(|rival| {
         let text = format!(
             "{} ({}, priority {}) is master, too: both write LIDs and routes until it hands over; this one has precedence \

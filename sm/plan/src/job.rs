@@ -12,7 +12,7 @@ use rsm_model::mft_image::HeldMasks;
 use crate::adaptive::AdaptiveHardware;
 use crate::avoid::Avoid;
 use crate::groups::GroupSet;
-use crate::lids::{Claims, PartitionedLids, vport_claims};
+use crate::lids::{Claims, LidRights, vport_claims};
 use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::transition::HeldTable;
@@ -54,8 +54,8 @@ pub struct PlanJob {
     pub fabric: Arc<Fabric>,
     /// LIDs assigned to ports before.
     pub claims: Arc<Claims>,
-    /// How to assign LIDs while a partition of the fabric lets another manager assign some, too.
-    pub partitioned: PartitionedLids,
+    /// Rights to LIDs that neither claims nor the hardware show.
+    pub rights: LidRights,
     /// Whether all ports get new LIDs as on a fabric without any, regardless of the LIDs that they
     /// hold or claim.
     pub assigns_lids_anew: bool,
@@ -95,7 +95,7 @@ impl PlanJob {
             generation: 1,
             fabric,
             claims: Arc::default(),
-            partitioned: PartitionedLids::default(),
+            rights: LidRights::default(),
             assigns_lids_anew: false,
             positions: Arc::default(),
             gpus: Arc::default(),

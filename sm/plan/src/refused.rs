@@ -58,7 +58,7 @@ impl RefusedPlan {
 /// Follows the tables that switches hold over the fabric of `job`, on all links that carry packets.
 /// Takes as long as a whole proof. `None` if the fabric has no valid switch graph.
 pub(super) fn follow(job: &PlanJob) -> Option<Report> {
-    let lids = lids::assign_partitioned(&job.fabric, &job.claims, &job.policy, &job.partitioned);
+    let lids = lids::assign_with_rights(&job.fabric, &job.claims, &job.policy, &job.rights);
     let topology = topology::build(&job.fabric, &lids, &BTreeSet::new()).ok()?;
     let held = transition::tables(&topology, &job.hardware);
     Some(verify(&topology, &held))

@@ -1,15 +1,20 @@
 //! Sets from others: switches without M_Keys accept them from any host, and light sweeps find and
 //! repair what they changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_config::QosConfig;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
-    Attribute, LinearForwardingTable, MulticastForwardingTable, PKey, PKeyTable, PortInfo,
-    PortPhysicalState, PortState, SwitchInfo,
+    Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, PKey, PKeyTable,
+    PortInfo, PortPhysicalState, PortState, SlToVlMapping, SwitchInfo,
 };
+use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::{Finding, FindingKind, Subject};
+use rsm_plan::policy::Policy;
+use rsm_plan::qos::Qos;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Devices;
 use rsm_tests::virtual_time::{Settings, World, expect, partitions};
@@ -47,6 +52,18 @@ fn uplink(world: &World, switch: Guid) -> PortNum {
     ports
         .find(leads_to_switch)
         .expect("it has a cable to a switch")
+}
+
+/// The default policy, with tables for quality of service.
+fn with_quality_of_service() -> Arc<Policy> {
+    let qos = QosConfig {
+        enabled: true,
+        ..QosConfig::default()
+    };
+    Arc::new(Policy {
+        qos: Qos::of(&qos, 5).map(Arc::new),
+        ..Policy::default()
+    })
 }
 
 /// Runs through light sweeps, which begin shortly before the end of each interval.
@@ -187,24 +204,64 @@ fn a_forged_multicast_fdb_top_is_found_and_repaired_within_two_light_sweeps() {
     assert!(finding.text.contains("MulticastFDBTop"), "{}", finding.text);
 }
 
-/// A LID in use never moves, so the host keeps the LID that it has now.
+/// Others know the LID that the manager gave, and none the forged one; and a host that takes another's
+/// LID would get its packets.
 #[test]
-fn a_forged_lid_of_a_host_is_found_and_routed_to_within_two_light_sweeps() {
+fn a_forged_lid_of_a_host_is_found_and_taken_back_within_two_light_sweeps() {
     let mut world = World::brought_up(TREE, Settings::default());
-    let (_, at) = hosts(&world).pop().expect("there are hosts");
-    let lid = world.sim.port_info(at.0, at.1).unwrap().lid();
-    forge_port(&mut world, at, |info| {
-        info.set_lid(Lid(lid.0 + 100));
-    });
-    light_sweeps(&mut world, 2);
-    assert_eq!(
-        world.sim.port_info(at.0, at.1).unwrap().lid(),
-        Lid(lid.0 + 100)
+    let hosts = hosts(&world);
+    let (victim, attacker) = (hosts[1].1, hosts[hosts.len() - 1].1);
+    let lid = |world: &World, at: (Guid, PortNum)| world.sim.port_info(at.0, at.1).unwrap().lid();
+    let (of_victim, of_attacker) = (lid(&world, victim), lid(&world, attacker));
+    for (at, forged) in [(victim, Lid(of_victim.0 + 100)), (attacker, of_victim)] {
+        forge_port(&mut world, at, |info| {
+            info.set_lid(forged);
+        });
+        light_sweeps(&mut world, 2);
+        let now = [victim, attacker].map(|at| lid(&world, at));
+        assert_eq!(now, [of_victim, of_attacker]);
+        expect::assert_up(&world);
+        let about = findings(&world).into_iter();
+        let mut about = about.filter(|finding| finding.subject == Subject::Node(at.0));
+        let finding = about.next().expect("its node is named");
+        assert!(finding.text.contains("port 1 (LID)"), "{}", finding.text);
+    }
+}
+
+#[test]
+fn forged_service_levels_and_guids_of_a_host_are_found_and_repaired_within_two_light_sweeps() {
+    let mut settings = Settings::default();
+    settings.core.policy = with_quality_of_service();
+    let mut world = World::brought_up(TREE, settings);
+    let (_, host) = hosts(&world).pop().expect("there are hosts");
+    let port = world.sim.port_guid(host.0, host.1).expect("it is there");
+    let mut guids = AliasGuids::default();
+    guids
+        .by_port
+        .insert(port, BTreeMap::from([(1, Guid(0x11))]));
+    world.rename(guids);
+    world.settle(LIMIT);
+    let mut guids = [0; 64];
+    guids[8..16].fill(0xBA);
+    world.forge(host.0, GuidInfo::ID, 0, &guids);
+    let mut lanes = [0; 64];
+    lanes[..8].fill(0x11);
+    let before = world.sim.virtual_lanes(host.0, PortNum(0), host.1).unwrap();
+    world.forge(host.0, SlToVlMapping::ID, 0, &lanes);
+    assert_ne!(
+        world.sim.virtual_lanes(host.0, PortNum(0), host.1).unwrap(),
+        before
     );
-    expect::assert_up(&world);
+    light_sweeps(&mut world, 2);
+    assert_eq!(world.sim.guids(host.0, host.1).unwrap()[1], Guid(0x11));
+    assert_eq!(
+        world.sim.virtual_lanes(host.0, PortNum(0), host.1).unwrap(),
+        before
+    );
     let finding = finding(&world);
-    assert_eq!(finding.subject, Subject::Node(at.0));
-    assert!(finding.text.contains("port 1 (LID)"), "{}", finding.text);
+    for part in ["GUIDInfo of port 1", "SLtoVLMappingTable of port 1"] {
+        assert!(finding.text.contains(part), "{}", finding.text);
+    }
 }
 
 #[test]
@@ -295,7 +352,7 @@ fn forged_blocks_of_a_large_table_are_repaired_once_one_of_them_is_read() {
             nothing.as_data(),
         );
     }
-    // A light sweep reads 8 of at most 16 parts of each switch.
+    // Each light sweep reads all of these blocks.
     light_sweeps(&mut world, 2);
     assert_eq!(world.sim.lft(switch).unwrap(), before);
     assert_eq!(finding(&world).subject, Subject::Node(switch));
@@ -409,7 +466,8 @@ fn quiet_light_sweeps_set_nothing_and_find_nothing() {
     expect::assert_no_findings(&world);
 }
 
-/// The situation is that of quiet light sweeps, on devices each of which has habits.
+/// The situation is that of quiet light sweeps, on devices each of which has habits; half of the
+/// seeds with tables for quality of service.
 #[test]
 fn quiet_light_sweeps_on_devices_with_habits_set_nothing_and_find_nothing() {
     for seed in 1..=4 {
@@ -418,6 +476,9 @@ fn quiet_light_sweeps_on_devices_with_habits_set_nothing_and_find_nothing() {
             ..Settings::default()
         };
         settings.sim.devices = Devices::Mixed(seed);
+        if seed % 2 == 0 {
+            settings.core.policy = with_quality_of_service();
+        }
         let mut world = World::generated(TREE, settings);
         world.settle(Duration::from_secs(600));
         let members = hosts(&world);

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rsm_hardware::sweep::inventory::Inventory;
-use rsm_ids::{Guid, Lid, PortKey};
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::client::{Request, RequestFailure, Response};
 use rsm_mad::ids::Tid;
@@ -32,8 +32,8 @@ use rsm_mad::wire::smp::{Smp, SmpRequest};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::{Identity, Other, Role};
 
-use super::handovers::Handovers;
 use super::inquiry::{Inquiry, Suspicion};
+use super::orders::{Orders, Refusal};
 use super::peer_polls::PeerPolls;
 use super::role;
 use super::silent_managers::SilentManagers;
@@ -78,8 +78,8 @@ pub(crate) struct Election {
     pub(crate) peer_polls: PeerPolls,
     /// Managers that are visible (IsSM) and do not answer.
     pub(crate) silent: SilentManagers,
-    /// Handovers to this manager while it is the master.
-    pub(crate) handovers: Handovers,
+    /// Orders to this manager while it is the master.
+    pub(crate) orders: Orders,
 }
 
 impl Election {
@@ -98,21 +98,17 @@ impl Election {
             rivals: Vec::new(),
             peer_polls: PeerPolls::default(),
             silent: SilentManagers::default(),
-            handovers: Handovers::default(),
+            orders: Orders::default(),
         }
     }
 
     /// When the inquiry or a poll asks again, or a finding ends.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let inquiry = self.inquiry.as_ref().and_then(|inquiry| inquiry.deadline());
-        [
-            inquiry,
-            self.peer_polls.deadline(),
-            self.handovers.deadline(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        [inquiry, self.peer_polls.deadline(), self.orders.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }
 
@@ -146,16 +142,20 @@ impl Core {
             }
             return;
         }
+        let control = SmControl(request.header().modifier());
         if is_order && !has_key {
             // A Set without the right M_Key gets no answer (IBA 14.2.4.2).
-            return;
+            return self.note_refused_order(datagram, control, now);
         }
-        let control = SmControl(request.header().modifier());
         let sender = *SmInfo::from_data(request.data());
         let status = match is_order {
             false => Status::OK,
-            true if !self.may_order(control, &sender) => Status::INVALID_FIELD,
-            true if self.is_one_handover_too_many(control, datagram.remote.lid, now) => {
+            true if !self.may_order(control, &sender) => {
+                self.note_refused_order(datagram, control, now);
+                Status::INVALID_FIELD
+            }
+            true if self.is_one_handover_too_many(control, now) => {
+                self.note_refusal(datagram, Refusal::TooManyHandovers, now);
                 Status::BUSY
             }
             true => Status::OK,
@@ -182,18 +182,33 @@ impl Core {
         }
     }
 
-    /// Whether the order from `source` hands the subnet over to this manager, which is the master and
-    /// does not doubt it, more often than managers do.
-    fn is_one_handover_too_many(&mut self, control: SmControl, source: Lid, now: Time) -> bool {
-        let is_master = self.election.role == Role::Master && self.election.inquiry.is_none();
-        if control != SmControl::HANDOVER || !is_master || self.election.handovers.admit(now) {
-            return false;
+    /// Notes a refused order for a finding. Managers with other keys hand over and acknowledge
+    /// (IBA 14.4.1), but none gives a master the other orders.
+    fn note_refused_order(&mut self, datagram: &Datagram, control: SmControl, now: Time) {
+        let is_of_managers = [SmControl::HANDOVER, SmControl::ACKNOWLEDGE].contains(&control);
+        if !is_of_managers && !self.config.ignores_others {
+            self.note_refusal(datagram, Refusal::NotAllowed, now);
         }
-        let from = self.holder(source);
-        if self.election.handovers.note_refused(from, now) {
+    }
+
+    fn note_refusal(&mut self, datagram: &Datagram, why: Refusal, now: Time) {
+        let from = self.holder(datagram.remote.lid);
+        if self.is_undoubted_master() && self.election.orders.note_refused(from, why, now) {
             self.publish(now);
         }
-        true
+    }
+
+    /// Whether this manager is the master and does not doubt it.
+    fn is_undoubted_master(&self) -> bool {
+        self.election.role == Role::Master && self.election.inquiry.is_none()
+    }
+
+    /// Whether an order hands the subnet over to this manager, which is the master, more often than
+    /// managers do.
+    fn is_one_handover_too_many(&mut self, control: SmControl, now: Time) -> bool {
+        control == SmControl::HANDOVER
+            && self.is_undoubted_master()
+            && !self.election.orders.admit_handover(now)
     }
 
     /// Whether `sender` may give the order `control`, and the role of this manager allows it.
@@ -230,6 +245,7 @@ impl Core {
                 self.drop_inquiry();
                 if in_doubt {
                     self.election.role = Role::Discovering;
+                    self.foreign_writes.another_manager_wrote();
                     self.doubt_epoch();
                 } else if self.election.role != Role::Master {
                     // The acknowledgement is sent before the role changes, because it must come
@@ -300,6 +316,8 @@ impl Core {
         self.election.role = role;
         // A takeover moves no LID.
         self.plans.keep_lids();
+        self.foreign_writes.another_manager_wrote();
+        self.election.orders = Orders::default();
         self.election.silent_polls = 0;
         self.work.poll_master_at(now + self.config.standby_poll);
         self.begin_peer_polls(now);

@@ -27,7 +27,7 @@ use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_plan::lids::{Claim, Claims, PartitionedLids};
+use rsm_plan::lids::{Claim, Claims, LidRights};
 use rsm_state::Role;
 use rsm_store::Epoch;
 
@@ -94,7 +94,7 @@ pub(crate) struct EpochState {
     /// Registrations that the former master acknowledged and this manager lacks.
     pub(crate) lost: LostRegistrations,
     /// LIDs given while another manager may give some, too.
-    pub(crate) partitioned: PartitionedLids,
+    pub(crate) partitioned: LidRights,
     /// State that other managers read in the store.
     pub(crate) news: SharedNews,
 }

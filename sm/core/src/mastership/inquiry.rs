@@ -479,6 +479,7 @@ impl Core {
     pub(crate) fn discover_again(&mut self, cause: impl Into<String>, now: Time) {
         self.drop_stage();
         self.election.role = Role::Discovering;
+        self.foreign_writes.another_manager_wrote();
         self.work.sweep_everything(true, cause);
         self.publish(now);
     }

@@ -10,10 +10,10 @@
 pub(crate) mod election;
 pub(crate) mod epoch;
 pub(crate) mod following;
-mod handovers;
 pub(crate) mod inquiry;
 mod lost_registrations;
 pub(crate) mod news;
+mod orders;
 mod partitioned;
 mod peer_polls;
 mod plan_ahead;

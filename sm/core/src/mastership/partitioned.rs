@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
 use rsm_model::fabric::Fabric;
-use rsm_plan::lids::{Claim, Claims, PartitionedLids};
+use rsm_plan::lids::{Claim, Claims, LidRights};
 
 use super::epoch::{EpochState, Holding};
 use crate::plans::assigned::{Assigned, last_lid};
@@ -26,7 +26,7 @@ const ALIGNED: u32 = 64;
 
 impl EpochState {
     /// Whether another manager may give LIDs, too.
-    fn is_partitioned(&self) -> bool {
+    pub(crate) fn is_partitioned(&self) -> bool {
         match self.holding {
             Holding::Without(_) => true,
             Holding::Held(_) => self.is_silent,
@@ -47,14 +47,9 @@ impl EpochState {
     }
 
     /// How the manager with the GUID `own` assigns LIDs now.
-    pub(crate) fn partitioned(
-        &mut self,
-        own: Guid,
-        fabric: &Fabric,
-        claims: &Claims,
-    ) -> PartitionedLids {
+    pub(crate) fn partitioned(&mut self, own: Guid, fabric: &Fabric, claims: &Claims) -> LidRights {
         if !self.is_partitioned() {
-            self.partitioned = PartitionedLids::default();
+            self.partitioned = LidRights::default();
         } else if self.partitioned.block.is_none() {
             let place = match self.holding {
                 Holding::Held(_) => 0,

@@ -30,11 +30,19 @@ impl Sweep {
         if key.is_rate_limit() {
             inventory.rate_limits_answered(key);
         }
-        if let Some(port) = inventory.port_mut(key.port) {
-            // The content is new to the comparison.
-            self.changed = true;
-            port.managed.store(key.place, data);
-            inventory.note_managed(key.port);
+        let Some(port) = inventory.port_mut(key.port) else {
+            return;
+        };
+        let is_known = port.managed.is_known(key.place);
+        if is_known && port.managed.holds(key.place, data) {
+            return;
+        }
+        // The content is new to the comparison.
+        self.changed = true;
+        port.managed.store(key.place, data);
+        inventory.note_managed(key.port);
+        if is_known {
+            self.on_other_block(inventory, Query::Managed(key));
         }
     }
 

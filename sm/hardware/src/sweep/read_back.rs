@@ -1,9 +1,10 @@
 //! Reads back in light sweeps whether switches and hosts still hold what was written.
 //!
 //! A switch without an M_Key accepts Sets from any host. A light sweep therefore asks each switch
-//! that answers SwitchInfo for some of its parts, in turn: blocks of its forwarding tables, and
-//! PortInfo and P_KeyTable of its ports that are up and of the hosts behind them. If a part differs
-//! without a report of a change, all parts of the switch are read in the same sweep. The answers are
+//! that answers SwitchInfo for some of its parts, in turn: blocks of its forwarding tables; PortInfo,
+//! P_KeyTable and managed attributes (SLtoVLMappingTable, VLArbitrationTable, GUIDInfo) of its ports
+//! that are up and of the hosts behind them. If a part differs without a report of a change, all
+//! parts of the switch are read in the same sweep. The answers are
 //! handled like all others: the difference from the plan is written after its proof.
 //!
 //! A sweep and a push never overlap, so that an answer shows what the switch held after its last
@@ -16,8 +17,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
-use rsm_mad::wire::attr::{MulticastForwardingTable, PKeyTable, PortInfo, SwitchInfo};
+use rsm_mad::wire::attr::{MulticastForwardingTable, PKeyTable, PortInfo, PortState, SwitchInfo};
 use rsm_model::lft_image::LFT_BLOCK;
+use rsm_model::managed::{BlockKey, BlockPlace};
 use rsm_model::mft_image::{self, Extent, MftBlock};
 use rsm_model::{InventoryNode, InventorySwitch};
 
@@ -25,20 +27,20 @@ use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope};
 
 /// Bound of the switches that a light sweep reads as a whole. On the largest subnets a switch has
-/// some 850 parts.
+/// some 930 parts, and with quality of service some thousand more.
 const WHOLE_SWITCHES: usize = 16;
 
 /// The parts to read back in a light sweep.
 #[derive(Clone, Default, Debug)]
 pub struct Samples {
-    /// Number of parts of each switch; 0 for none.
-    pub per_switch: usize,
+    /// Number of parts of each of the two lists of a switch; 0 for none.
+    pub per_list: usize,
     /// Number of this reading, which continues after the parts of the reading before.
     pub turn: u64,
     /// Switches that differed before, to be read as a whole; the sweep takes the first
     /// `WHOLE_SWITCHES` of them.
     pub whole: BTreeSet<Guid>,
-    /// Switches that are not read back.
+    /// Nodes that are not read back.
     pub paused: BTreeSet<Guid>,
     /// Ports that do not keep what is written to them: repairs read and write these, at their own
     /// intervals.
@@ -78,8 +80,19 @@ pub struct Overwritten {
     pub masks: BTreeSet<MftBlock>,
     /// Blocks of P_KeyTables, by port.
     pub p_keys: BTreeSet<(PortNum, u16)>,
+    /// Blocks of managed attributes, by port.
+    pub managed: BTreeSet<(PortNum, BlockPlace)>,
     /// Former PortInfo of the ports whose PortInfo differs while their link stayed up.
     pub ports: BTreeMap<PortNum, PortInfo>,
+}
+
+impl Overwritten {
+    /// Whether anything but PortInfo differs.
+    pub fn has_blocks(&self) -> bool {
+        let tables = self.blocks.len() + self.masks.len();
+        let settings = self.p_keys.len() + self.managed.len() + self.fields.len();
+        tables + settings > 0
+    }
 }
 
 /// State of reading back in a sweep.
@@ -111,18 +124,18 @@ impl ReadBack {
     }
 }
 
-/// The parts of a switch, in the order of reading.
+/// The parts of a switch, in two lists. Light sweeps go round in each of them, so that what ports and
+/// hosts hold does not wait for the tables of a large subnet.
 struct Parts<'a> {
     guid: Guid,
     switch: &'a InventorySwitch,
+    /// Queries for the settings of the ports of the switch and of the hosts behind them.
+    settings: Vec<Query>,
     /// Number of blocks of the forwarding table in use.
     blocks: usize,
     /// Multicast blocks in use: the number of blocks, and of positions of each.
     mask_blocks: usize,
     positions: usize,
-    ports: Vec<PortKey>,
-    /// Blocks of the P_KeyTables of these ports.
-    p_keys: Vec<(PortKey, u16)>,
 }
 
 impl<'a> Parts<'a> {
@@ -133,64 +146,80 @@ impl<'a> Parts<'a> {
         let last = multicast_top(inventory, switch)
             .and_then(MulticastForwardingTable::block_and_index_of)
             .filter(|_| top != Lid::NONE);
-        let ports = ports(inventory, guid, node);
         Some(Parts {
             guid,
             switch,
+            settings: settings(inventory, &ports(inventory, guid, node)),
             blocks: match top {
                 Lid::NONE => 0,
                 top => top.index() / LFT_BLOCK + 1,
             },
             mask_blocks: last.map_or(0, |(block, _)| usize::from(block) + 1),
             positions: usize::from(mft_image::positions(node.info.num_ports())),
-            p_keys: p_keys(inventory, &ports),
-            ports,
         })
     }
 
-    fn len(&self) -> usize {
-        self.blocks + self.mask_blocks * self.positions + self.ports.len() + self.p_keys.len()
+    /// Number of blocks of both forwarding tables.
+    fn tables(&self) -> usize {
+        self.blocks + self.mask_blocks * self.positions
     }
 
-    /// The query for a part; `None` if the part is not known, and is read anyway.
-    fn query(&self, index: usize) -> Option<Query> {
+    /// The query for a block of a forwarding table; `None` if the block is not known, and is read
+    /// anyway.
+    fn table(&self, index: usize) -> Option<Query> {
         if index < self.blocks {
             let is_known = self.switch.lft.is_known(index);
             return is_known.then_some(Query::Table(self.guid, index as u16));
         }
         let index = index - self.blocks;
-        if index < self.mask_blocks * self.positions {
-            let at = MftBlock {
-                block: (index / self.positions) as u16,
-                position: (index % self.positions) as u8,
-            };
-            let is_known = self.switch.mft.is_known(at);
-            return is_known.then_some(Query::Multicast(self.guid, at));
-        }
-        let index = index - self.mask_blocks * self.positions;
-        if let Some(&port) = self.ports.get(index) {
-            return Some(Query::Port(port));
-        }
-        let block = self.p_keys.get(index - self.ports.len());
-        block.map(|&(port, block)| Query::PKeys(port, block))
+        let at = MftBlock {
+            block: (index / self.positions) as u16,
+            position: (index % self.positions) as u8,
+        };
+        let is_known = self.switch.mft.is_known(at);
+        is_known.then_some(Query::Multicast(self.guid, at))
+    }
+
+    /// The queries of a turn, `count` of each list.
+    fn of_turn(&self, turn: u64, count: usize) -> Vec<Query> {
+        let settings = window(self.settings.len(), turn, count).map(|index| self.settings[index]);
+        let tables = window(self.tables(), turn, count).filter_map(|index| self.table(index));
+        settings.chain(tables).collect()
+    }
+
+    fn all(self) -> Vec<Query> {
+        let tables = (0..self.tables()).filter_map(|index| self.table(index));
+        let tables: Vec<Query> = tables.collect();
+        [self.settings, tables].concat()
     }
 }
 
-/// The blocks of the P_KeyTables of `ports` that are known and hold keys. A port that is not Active
-/// may be booting, and its table is read once it is up.
-fn p_keys(inventory: &Inventory, ports: &[PortKey]) -> Vec<(PortKey, u16)> {
-    let active = ports.iter().filter_map(|&key| {
-        let port = inventory.port(key).filter(|port| port.is_active())?;
-        Some((key, port.p_keys.as_deref()?))
-    });
-    let blocks = active.flat_map(|(key, image)| {
-        let blocks = image.keys().chunks(PKeyTable::ENTRIES).enumerate();
-        let used = blocks.filter(|(_, keys)| keys.iter().any(|key| key.is_valid()));
-        let used = used.map(|(block, _)| block as u16);
-        used.filter(|&block| image.is_known(block))
-            .map(move |block| (key, block))
-    });
-    blocks.collect()
+/// The indices of a turn, `count` of `all`: the turns go round.
+fn window(all: usize, turn: u64, count: usize) -> impl Iterator<Item = usize> {
+    let first = (turn % all.max(1) as u64) as usize * count;
+    (first..first + count.min(all)).map(move |index| index % all)
+}
+
+/// The queries for PortInfo of `ports`, and for the blocks of their tables that are known: the used
+/// ones of P_KeyTables, and those of managed attributes. A port that is not Active may be booting,
+/// and its tables are read once it is up.
+fn settings(inventory: &Inventory, ports: &[PortKey]) -> Vec<Query> {
+    let mut settings: Vec<Query> = ports.iter().map(|&key| Query::Port(key)).collect();
+    for &key in ports {
+        let port = inventory.port(key).filter(|port| port.is_active());
+        let Some(port) = port else { continue };
+        if let Some(image) = port.p_keys.as_deref() {
+            let blocks = image.keys().chunks(PKeyTable::ENTRIES).enumerate();
+            let used = blocks.filter(|(_, keys)| keys.iter().any(|key| key.is_valid()));
+            let used = used.map(|(block, _)| block as u16);
+            let known = used.filter(|&block| image.is_known(block));
+            settings.extend(known.map(|block| Query::PKeys(key, block)));
+        }
+        let places = port.managed.touched();
+        let known = places.filter(|&place| place.is_read_back() && port.managed.is_known(place));
+        settings.extend(known.map(|place| Query::Managed(BlockKey { port: key, place })));
+    }
+    settings
 }
 
 /// The ports of a switch that are read back: port 0, those that are up, and the ports of hosts
@@ -278,7 +307,7 @@ impl Sweep {
         let samples = &self.read_back.samples;
         if self.scope != SweepScope::Light
             || self.is_outward()
-            || samples.per_switch == 0
+            || samples.per_list == 0
             || samples.paused.contains(&guid)
         {
             return;
@@ -289,11 +318,8 @@ impl Sweep {
         let Some(parts) = Parts::of(inventory, guid) else {
             return;
         };
-        let samples = &self.read_back.samples;
-        let (count, all) = (samples.per_switch, parts.len());
-        let first = (samples.turn % all as u64) as usize * count;
-        let indices = (first..first + count.min(all)).map(|index| index % all);
-        let queries: Vec<Query> = indices.filter_map(|index| parts.query(index)).collect();
+        let Samples { turn, per_list, .. } = self.read_back.samples;
+        let queries = parts.of_turn(turn, per_list);
         self.ask_back(queries);
     }
 
@@ -308,16 +334,23 @@ impl Sweep {
             return false;
         };
         whole.insert(guid);
-        let queries: Vec<Query> = (0..parts.len()).filter_map(|at| parts.query(at)).collect();
-        self.ask_back(queries);
+        self.ask_back(parts.all());
         true
     }
 
     fn ask_back(&mut self, queries: Vec<Query>) {
         for query in queries {
-            let failing = &self.read_back.samples.failing;
-            let is_failing = matches!(query, Query::Port(key) if failing.contains(&key));
-            if !is_failing && !self.asked.contains(&query) {
+            let Samples {
+                failing, paused, ..
+            } = &self.read_back.samples;
+            let port = match query {
+                Query::Port(key) | Query::PKeys(key, _) => Some(key),
+                Query::Managed(block) => Some(block.port),
+                _ => None,
+            };
+            let is_skipped =
+                port.is_some_and(|key| failing.contains(&key) || paused.contains(&key.node));
+            if !is_skipped && !self.asked.contains(&query) {
                 self.ask(query);
                 self.read_back.asked.insert(query);
             }
@@ -327,13 +360,13 @@ impl Sweep {
     /// Records that a part differs, and reads the rest of its switch. Returns the record.
     fn on_overwritten(&mut self, inventory: &Inventory, guid: Guid) -> &mut Overwritten {
         let is_switch = inventory.is_switch(guid);
-        if is_switch && self.read_back.samples.per_switch > 0 {
+        if is_switch && self.read_back.samples.per_list > 0 {
             self.read_whole(inventory, guid);
         }
         self.read_back.found(guid)
     }
 
-    /// Handles a block of a forwarding table or P_KeyTable, asked for by `query`, that differs from
+    /// Handles a block of a table or of a managed attribute, asked for by `query`, that differs from
     /// the known one.
     pub(super) fn on_other_block(&mut self, inventory: &Inventory, query: Query) {
         match query {
@@ -349,6 +382,11 @@ impl Sweep {
                 self.again(Query::Port(key));
                 let found = self.on_overwritten(inventory, key.node);
                 found.p_keys.insert((key.port, block));
+            }
+            Query::Managed(BlockKey { port: key, place }) => {
+                self.again(Query::Port(key));
+                let found = self.on_overwritten(inventory, key.node);
+                found.managed.insert((key.port, place));
             }
             _ => {}
         }
@@ -366,7 +404,11 @@ impl Sweep {
             found.fields.insert(SwitchField::LinearFdbTop);
         }
         let stayed = before.port_state() == now.port_state() && before != now;
-        if stayed && self.is_sample(Query::Port(key)) {
+        // Who changes a LID may also report the change, so that the port is read at once.
+        let is_part = !matches!(self.scope, SweepScope::Full { .. });
+        let is_used = now.port_state() == PortState::Active && now.lid().is_unicast();
+        let has_other_lid = is_part && is_used && before.lid() != now.lid();
+        if stayed && (has_other_lid || self.is_sample(Query::Port(key))) {
             let found = self.read_back.found(key.node);
             found.ports.entry(key.port).or_insert(*before);
         }
@@ -401,7 +443,7 @@ impl Sweep {
             .collect();
         // The difference from the plan must be written, whatever the scope of the sweep.
         self.changed |= !fields.is_empty();
-        if self.read_back.samples.per_switch > 0 {
+        if self.read_back.samples.per_list > 0 {
             match fields.contains(&LinearFdbTop) && now.linear_fdb_top() == Lid::NONE {
                 // In a reset the ports came up as well. A LID that the switch has nevertheless was set
                 // after the reset, by the rest of a push.

@@ -8,6 +8,7 @@ use crate::habits::DeviceHabit;
 /// ExtendedPortInfo (0xFF90), one block for each port.
 pub(super) static EXTENDED_PORT: Managed = Managed {
     attribute: ExtendedPortInfo::ID,
+    name: "ExtendedPortInfo",
     reason: "FDR10, the aggregation node, or the service levels of packets out of order, differ",
     origin: Origin::Extended,
     modifier: |key, _| ExtendedPortInfo::modifier(key.port),

@@ -7,6 +7,7 @@ use super::{Managed, Origin};
 /// GUIDInfo (IBA 14.2.5.5).
 pub(super) static GUID_INFO: Managed = Managed {
     attribute: GuidInfo::ID,
+    name: "GUIDInfo",
     reason: "alias GUIDs differ",
     origin: Origin::Hosts,
     modifier: |_, block| u32::from(block),

@@ -28,6 +28,8 @@ pub type Content = [u8; 64];
 pub struct Managed {
     /// The attribute.
     pub attribute: AttrId,
+    /// Name of the attribute in the specification, for reports.
+    pub name: &'static str,
     /// Why a block is written, for reports.
     pub reason: &'static str,
     /// Where the planned content comes from, which decides the ports that have any.
@@ -128,6 +130,13 @@ impl BlockPlace {
     /// Whether a Get shows the block. Blocks that no Get shows are unknown until they are written.
     pub fn is_readable(self) -> bool {
         (self.managed().is_readable)(self.block)
+    }
+
+    /// Whether light sweeps read the block back. Limits of rates and extended ports are read by
+    /// their own rules.
+    pub fn is_read_back(self) -> bool {
+        let origin = self.managed().origin;
+        matches!(origin, Origin::Hosts | Origin::Qos) && self.is_readable()
     }
 
     /// The habit of kinds of devices that refuse the block; `None` if a refusal is no habit.

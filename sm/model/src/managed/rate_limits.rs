@@ -9,6 +9,7 @@ use crate::habits::DeviceHabit;
 /// QoSConfigSL (0xFF82). Block 0 is the port's, block 1 + i that of the virtual port at index i.
 pub(super) static RATE_LIMITS: Managed = Managed {
     attribute: QosConfigSl::ID,
+    name: "QoSConfigSL",
     reason: "limits of rates differ",
     origin: Origin::RateLimits,
     modifier: |key, block| match vport(block) {

@@ -16,6 +16,7 @@ pub const END_PORT: u16 = 0x200;
 /// [`ALL_INPUTS`].
 pub(super) static SL_TO_VL: Managed = Managed {
     attribute: SlToVlMapping::ID,
+    name: "SLtoVLMappingTable",
     reason: "VLs of SLs differ",
     origin: Origin::Qos,
     modifier: |key, block| match block {

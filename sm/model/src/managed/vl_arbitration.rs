@@ -13,6 +13,7 @@ pub const OF_SWITCH: u16 = 0x100;
 /// switches plus [`OF_SWITCH`].
 pub(super) static VL_ARBITRATION: Managed = Managed {
     attribute: VlArbitration::ID,
+    name: "VLArbitrationTable",
     reason: "weights of VLs differ",
     origin: Origin::Qos,
     modifier: |key, block| {

@@ -2,13 +2,13 @@
 //!
 //! Precedence (invariant: a LID in use never moves unless two ports hold it):
 //!
-//! 1. A port keeps the LID that it holds. If two ports hold one LID, the port with the persisted
+//! 1. A port keeps the LID that it holds; where another host has written it, the claimed one. If two ports hold one LID, the port with the persisted
 //!    claim keeps it, else the port with the lower GUID; a port that got it while another manager
-//!    assigned LIDs, too, comes last ([`PartitionedLids`]). With a floating LID, this manager's
+//!    assigned LIDs, too, comes last ([`LidRights`]). With a floating LID, this manager's
 //!    port comes first, and takes its claimed LID from a port without a claim to it.
 //! 2. A port that holds no LID gets its claimed LID, if that is free.
 //! 3. All other ports get the lowest free LIDs, those claimed by absent ports last. While another
-//!    manager may assign LIDs, too, they get LIDs of a block (`assign_partitioned`).
+//!    manager may assign LIDs, too, they get LIDs of a block (`assign_with_rights`).
 //!
 //! An operator can have all LIDs assigned anew (`assign_anew`).
 //!
@@ -34,14 +34,18 @@ pub use self::vports::claims_of as vport_claims;
 pub use crate::lid_plan::{Claim, Claims, LidPlan};
 use crate::policy::Policy;
 
-/// How LIDs are assigned while the fabric is partitioned, and another manager may assign some, too.
+/// Rights to LIDs that neither a claim nor the holding of a LID shows.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct PartitionedLids {
-    /// Lowest of the new LIDs, as far as there is room; `None` for the lowest free ones.
+pub struct LidRights {
+    /// Lowest of the new LIDs, as far as there is room; `None` for the lowest free ones. While the
+    /// fabric is partitioned, another manager may assign LIDs, too.
     pub block: Option<Lid>,
     /// GUIDs of the ports that got their LIDs while partitioned. The other manager does not know of
     /// these: once the parts meet, another holder of such a LID has the older right to it.
     pub given: Arc<BTreeSet<Guid>>,
+    /// GUIDs of the ports whose LID another host has written over: each keeps the LID that it claims,
+    /// and not the one that it holds.
+    pub overwritten: Arc<BTreeSet<Guid>>,
 }
 
 /// The LID space during assignment.
@@ -102,33 +106,27 @@ impl Space {
 
 /// Assigns LIDs to every end port and virtual port of `fabric`.
 pub fn assign(fabric: &Fabric, claims: &Claims, policy: &Policy) -> LidPlan {
-    assign_partitioned(fabric, claims, policy, &PartitionedLids::default())
+    assign_with_rights(fabric, claims, policy, &LidRights::default())
 }
 
-/// Assigns LIDs as [`assign`] does, while another manager may assign some, too. On a fresh fabric,
-/// `partitioned` does not count.
-pub(crate) fn assign_partitioned(
+/// Assigns LIDs as [`assign`] does, by `rights`. On a fresh fabric they do not count.
+pub(crate) fn assign_with_rights(
     fabric: &Fabric,
     claims: &Claims,
     policy: &Policy,
-    partitioned: &PartitionedLids,
+    rights: &LidRights,
 ) -> LidPlan {
-    let mut plan = assign_ports(fabric, claims, policy, partitioned);
-    vports::assign(fabric, claims, partitioned.block, &mut plan);
+    let mut plan = assign_ports(fabric, claims, policy, rights);
+    vports::assign(fabric, claims, rights.block, &mut plan);
     plan
 }
 
 /// Assigns LIDs to every end port, but to no virtual port.
-fn assign_ports(
-    fabric: &Fabric,
-    claims: &Claims,
-    policy: &Policy,
-    partitioned: &PartitionedLids,
-) -> LidPlan {
+fn assign_ports(fabric: &Fabric, claims: &Claims, policy: &Policy, rights: &LidRights) -> LidPlan {
     if claims.is_empty() && !fabric.end_ports().any(|(_, port)| port.lid().is_unicast()) {
         return assign_ports_anew(fabric, policy);
     }
-    let known = Some((claims, partitioned));
+    let known = Some((claims, rights));
     assign_by(&layout::by_wiring(fabric), fabric, known, policy)
 }
 
@@ -155,7 +153,7 @@ fn assign_ports_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
 fn assign_by(
     layout: &Layout,
     fabric: &Fabric,
-    known: Option<(&Claims, &PartitionedLids)>,
+    known: Option<(&Claims, &LidRights)>,
     policy: &Policy,
 ) -> LidPlan {
     let mut plan = LidPlan::default();
@@ -166,13 +164,19 @@ fn assign_by(
         reserved: vec![false; usize::from(Lid::UNICAST_LAST.0) + 1],
         last: capacity,
     };
-    if let Some((claims, partitioned)) = known {
-        let rights = (claims, &*partitioned.given);
-        keep_held(fabric, ports, rights, policy, &mut space, &mut plan);
+    if let Some((claims, rights)) = known {
+        keep_held(
+            fabric,
+            ports,
+            (claims, rights),
+            policy,
+            &mut space,
+            &mut plan,
+        );
         restore_claimed(fabric, ports, claims, policy, &mut space, &mut plan);
         reserve_for_absent(fabric, claims, &mut space);
     }
-    let block = known.and_then(|(_, partitioned)| partitioned.block);
+    let block = known.and_then(|(_, rights)| rights.block);
     give_new(fabric, layout, policy, block, &mut space, &mut plan);
     if !plan.left_out.is_empty() {
         let names: Vec<String> = plan
@@ -269,12 +273,12 @@ impl Right {
 fn keep_held(
     fabric: &Fabric,
     ports: &[PortRef],
-    (claims, given_apart): (&Claims, &BTreeSet<Guid>),
+    (claims, rights): (&Claims, &LidRights),
     policy: &Policy,
     space: &mut Space,
     plan: &mut LidPlan,
 ) {
-    let mut holders = holders(fabric, ports, claims, given_apart);
+    let mut holders = holders(fabric, ports, claims, rights);
     let mut kept = Vec::new();
     let floating = floating(fabric, ports, claims, policy);
     if let Some((index, at, claim)) = floating {
@@ -285,14 +289,21 @@ fn keep_held(
         if space.is_free(claim) {
             space.take(claim, index);
             kept.push((index, at, claim));
-            holders.retain(|&(_, _, holder, _)| holder != index);
+            holders.retain(|holder| holder.index != index);
         }
     }
     // First each port's base LID, then the rest of its LMC range: the range of one port must not
     // take a LID that another port holds.
-    for (_, guid, index, at) in holders {
+    for Holder {
+        guid,
+        index,
+        at,
+        lid,
+        ..
+    } in holders
+    {
         let claim = Claim {
-            base: fabric.port(at).lid(),
+            base: lid,
             lmc: Lmc::ZERO,
         };
         if space.is_free(claim) {
@@ -329,24 +340,36 @@ fn keep_held(
     }
 }
 
-/// The ports that hold a LID, those with the strongest right first, with their indices in `ports`.
-fn holders(
-    fabric: &Fabric,
-    ports: &[PortRef],
-    claims: &Claims,
-    given_apart: &BTreeSet<Guid>,
-) -> Vec<(Right, Guid, usize, PortRef)> {
-    let mut holders: Vec<(Right, Guid, usize, PortRef)> = ports
-        .iter()
-        .enumerate()
-        .filter(|&(_, &at)| fabric.port(at).lid().is_unicast())
-        .map(|(index, &at)| {
-            let port = fabric.port(at);
-            let (guid, held) = (port.guid, port.lid());
-            let right = Right::of(claims.get(&guid), held, given_apart.contains(&guid));
-            (right, guid, index, at)
+/// A port with the LID that it keeps unless another port has the better right to it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Holder {
+    right: Right,
+    guid: Guid,
+    /// Position among the ports.
+    index: usize,
+    at: PortRef,
+    lid: Lid,
+}
+
+/// The ports that hold a LID, those with the strongest right first. A port whose LID was written over
+/// counts as holding the one that it claims.
+fn holders(fabric: &Fabric, ports: &[PortRef], claims: &Claims, rights: &LidRights) -> Vec<Holder> {
+    let of_port = |(index, &at): (usize, &PortRef)| {
+        let port = fabric.port(at);
+        let guid = port.guid;
+        let claim = claims.get(&guid);
+        let overwritten = claim.filter(|_| rights.overwritten.contains(&guid));
+        let lid = overwritten.map_or(port.lid(), |claim| claim.base);
+        let right = Right::of(claim, lid, rights.given.contains(&guid));
+        lid.is_unicast().then_some(Holder {
+            right,
+            guid,
+            index,
+            at,
+            lid,
         })
-        .collect();
+    };
+    let mut holders: Vec<Holder> = ports.iter().enumerate().filter_map(of_port).collect();
     holders.sort_unstable();
     holders
 }

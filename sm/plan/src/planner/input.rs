@@ -93,14 +93,14 @@ fn sm_lid(job: &PlanJob, lids: &LidPlan) -> Result<Lid, PlanError> {
 fn lids_of(job: &PlanJob, policy_change: &PolicyChange, whole: &mut Vec<Whole>) -> Arc<LidPlan> {
     let assign = || match job.assigns_lids_anew {
         true => lids::assign_anew(&job.fabric, &job.policy),
-        false => lids::assign_partitioned(&job.fabric, &job.claims, &job.policy, &job.partitioned),
+        false => lids::assign_with_rights(&job.fabric, &job.claims, &job.policy, &job.rights),
     };
     if job.assigns_lids_anew {
         return followed(Step::Lids, Err("all LIDs are given anew"), assign, whole);
     }
     let follow = predecessor(job, policy_change).and_then(|(previous, _)| {
         let (before, fabric) = (&previous.fabric, &job.fabric);
-        let known = (&*job.claims, job.partitioned.block);
+        let known = (&*job.claims, job.rights.block);
         lids::follow(&previous.lids, before, fabric, known, &job.policy)
             .ok_or("a port has no claim, or holds another LID")
     });
