@@ -27,6 +27,10 @@ const SHARE: Rate = Rate {
 /// repressed.
 const FORGED_WORTH_A_FINDING: u32 = 10;
 
+/// Weight of a trap that no honest port sends. Three of them are a finding, and not one: a switch that
+/// comes back may send the first ones from its former LID, which a host has been given meanwhile.
+const NEVER_HONEST: u32 = 4;
+
 /// Time without such a trap after which a port is counted anew.
 const FORGED_PAUSE: Duration = Duration::from_secs(60);
 
@@ -71,8 +75,8 @@ impl TrapSources {
         share.take(SHARE, now)
     }
 
-    /// Notes a trap of `port` that is not about itself. Returns whether that makes a finding.
-    pub(super) fn note_forged(&mut self, port: PortKey, now: Time) -> bool {
+    /// Notes a trap of `port` that it may not issue. Returns whether that makes a finding.
+    pub(super) fn note_forged(&mut self, port: PortKey, is_never_honest: bool, now: Time) -> bool {
         if self.forged.len() >= SOURCES && !self.forged.contains_key(&port) {
             self.forged.retain(|_, forged| forged.is_finding(now));
         }
@@ -87,9 +91,14 @@ impl TrapSources {
         if now.since(forged.last) >= FORGED_PAUSE && !forged.is_finding(now) {
             *forged = fresh;
         }
-        forged.count = forged.count.saturating_add(1);
+        let was_finding = forged.is_finding(now);
+        let weight = match is_never_honest {
+            true => NEVER_HONEST,
+            false => 1,
+        };
+        forged.count = forged.count.saturating_add(weight);
         forged.last = now;
-        forged.count == FORGED_WORTH_A_FINDING
+        !was_finding && forged.is_finding(now)
     }
 
     /// Findings about the ports that send traps about others; `place` has the name of a port and its
@@ -123,9 +132,18 @@ pub(super) struct TrapSender {
     pub(super) is_switch: bool,
 }
 
+/// Whether no honest port like the sender issues `notice`: only subnet managers issue traps 64 to 67,
+/// and only switches 128 and 259.
+pub(super) fn is_never_honest(notice: &Notice, sender: TrapSender) -> bool {
+    match notice.details() {
+        TrapDetails::GidChange(_) => true,
+        TrapDetails::LinkStateChange(_) | TrapDetails::BadPKeyAtSwitch(_) => !sender.is_switch,
+        _ => false,
+    }
+}
+
 /// Whether `notice` is one that its sender may issue: about its own node, by its own issuer LID.
-/// Only subnet managers issue traps 64 to 67. `is_of_node` says whether a port of the sender's node
-/// has a LID.
+/// `is_of_node` says whether a port of the sender's node has a LID.
 pub(super) fn is_credible(
     notice: &Notice,
     sender: TrapSender,
@@ -283,16 +301,34 @@ mod tests {
         let mut sources = TrapSources::default();
         for minute in 0..100 {
             let now = Time::ZERO + FORGED_PAUSE * minute;
-            assert!(!sources.note_forged(port(1), now));
-            assert!(!sources.note_forged(port(1), now));
+            assert!(!sources.note_forged(port(1), false, now));
+            assert!(!sources.note_forged(port(1), false, now));
             assert!(sources.findings(|_| String::new(), now).is_empty());
         }
     }
 
     #[test]
+    fn host_that_sends_what_only_switches_or_managers_send_is_named_at_its_third_trap() {
+        let mut sources = TrapSources::default();
+        let news = [(); 4].map(|()| sources.note_forged(port(1), true, Time::ZERO));
+        assert_eq!(news, [false, false, true, false]);
+        let sender = |is_switch| TrapSender {
+            source: HOST,
+            is_switch,
+        };
+        let change = notice(Trap::LINK_STATE_CHANGED, HOST, &link_state(HOST));
+        let gone = notice(Trap::GID_OUT_OF_SERVICE, HOST, &GidChange::default());
+        let own = notice(Trap::LOCAL_CHANGE, HOST, &local(VICTIM));
+        assert!(is_never_honest(&change, sender(false)));
+        assert!(!is_never_honest(&change, sender(true)));
+        assert!(is_never_honest(&gone, sender(true)));
+        assert!(!is_never_honest(&own, sender(false)));
+    }
+
+    #[test]
     fn port_that_goes_on_forging_traps_is_named_once_until_it_has_been_quiet() {
         let mut sources = TrapSources::default();
-        let named = (0..100).filter(|_| sources.note_forged(port(1), Time::ZERO));
+        let named = (0..100).filter(|_| sources.note_forged(port(1), false, Time::ZERO));
         assert_eq!(named.count(), 1);
         let place = |port: PortKey| format!("host {}", port.node.0);
         let ended = Time::ZERO + FORGED_KEPT;

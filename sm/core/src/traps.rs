@@ -2,6 +2,7 @@
 //! and merges storms.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
@@ -16,25 +17,56 @@ use rsm_state::Role;
 
 use super::stage::Stage;
 use super::trap_pauses::TrapPauses;
-use super::trap_sources::{TrapSender, TrapSources, is_credible};
+use super::trap_sources::{TrapSender, TrapSources, is_credible, is_never_honest};
 use super::{Core, Effect, Mode};
 
 /// Ports whose error reports are counted one by one; reports of further ports only add to the
 /// traps' counts.
 const PORTS_REMEMBERED: usize = 4096;
 
-/// Reports of key violations of a port before it gets a finding: hosts of tenants probe.
+/// Reports of key violations of a port before it gets a finding: hosts of tenants probe. A single Set
+/// with a wrong M_Key is one, but from a manager, which may have the key of before a rotation.
 const VIOLATIONS_WORTH_A_FINDING: u32 = 10;
+
+/// Time without a report after which the violations of a port are forgotten.
+const VIOLATIONS_KEPT: Duration = Duration::from_secs(3600);
+
+/// A report of a wrong key.
+#[derive(Clone, Copy, Debug)]
+struct Violation {
+    /// The port that used the key.
+    port: PortKey,
+    reporter: PortKey,
+    is_by_switch: bool,
+    /// The key was the M_Key of a Set.
+    is_set: bool,
+}
 
 /// Reported key violations of a port.
 #[derive(Clone, Copy, Debug)]
 struct Violations {
     count: u32,
+    /// One of them was a Set with a wrong M_Key.
+    has_set: bool,
+    /// A switch reported such a Set.
+    has_set_by_switch: bool,
     /// The port that reported the first one.
     reporter: PortKey,
     /// A switch or another port reported one as well, so that it is not the word of one host
     /// against the other.
     is_confirmed: bool,
+    last: Time,
+}
+
+impl Violations {
+    fn is_finding(&self) -> bool {
+        self.has_set || self.count >= VIOLATIONS_WORTH_A_FINDING
+    }
+
+    /// Whether the finding is about the port, and not about the host that accuses it.
+    fn is_proved(&self) -> bool {
+        self.has_set_by_switch || self.is_confirmed && self.count >= VIOLATIONS_WORTH_A_FINDING
+    }
 }
 
 /// The traps so far.
@@ -59,16 +91,29 @@ impl TrapHandler {
         }
     }
 
-    fn violation(&mut self, port: PortKey, reporter: PortKey, is_switch: bool) {
-        if self.violations.len() < PORTS_REMEMBERED || self.violations.contains_key(&port) {
-            let violations = self.violations.entry(port).or_insert(Violations {
-                count: 0,
-                reporter,
-                is_confirmed: is_switch,
-            });
-            violations.count = violations.count.saturating_add(1);
-            violations.is_confirmed |= is_switch || violations.reporter.node != reporter.node;
+    /// Counts a report. Returns whether that makes a finding.
+    fn violation(&mut self, report: Violation, now: Time) -> bool {
+        let Violation { port, reporter, .. } = report;
+        self.violations
+            .retain(|_, violations| now.since(violations.last) < VIOLATIONS_KEPT);
+        if self.violations.len() >= PORTS_REMEMBERED && !self.violations.contains_key(&port) {
+            return false;
         }
+        let violations = self.violations.entry(port).or_insert(Violations {
+            count: 0,
+            has_set: false,
+            has_set_by_switch: false,
+            reporter,
+            is_confirmed: false,
+            last: now,
+        });
+        let before = (violations.is_finding(), violations.is_proved());
+        violations.count = violations.count.saturating_add(1);
+        violations.has_set |= report.is_set;
+        violations.has_set_by_switch |= report.is_set && report.is_by_switch;
+        violations.is_confirmed |= report.is_by_switch || violations.reporter.node != reporter.node;
+        violations.last = now;
+        before != (violations.is_finding(), violations.is_proved())
     }
 
     /// Forgets ports that no longer babble at `now`. Returns whether there were any.
@@ -98,30 +143,33 @@ impl TrapHandler {
         now: Time,
     ) -> Vec<Finding> {
         let violations = self.violations.iter();
-        let violations =
-            violations.filter(|&(_, reported)| reported.count >= VIOLATIONS_WORTH_A_FINDING);
+        let violations = violations.filter(|(_, reported)| {
+            reported.is_finding() && now.since(reported.last) < VIOLATIONS_KEPT
+        });
         let violations = violations.map(|(&port, reported)| {
             let Violations {
-                count,
-                reporter,
-                is_confirmed,
+                count, reporter, ..
             } = *reported;
-            let (subject, text) = match is_confirmed {
+            let times = match count {
+                1 => "once".to_owned(),
+                _ => format!("{count} times"),
+            };
+            let (subject, text) = match reported.is_proved() {
                 true => (
                     port,
                     format!(
-                        "{} used a wrong M_Key, P_Key or Q_Key {count} times, as others report: its packets are dropped; \
+                        "{} used a wrong M_Key, P_Key or Q_Key {times}, as others report: its packets are dropped; \
                          see what runs on its host",
-                        name(port)
+                        place(port)
                     ),
                 ),
                 false => (
                     reporter,
                     format!(
-                        "{} reports {count} packets with a wrong M_Key, P_Key or Q_Key from {}, and no other port does: \
+                        "{} reports {times} a packet with a wrong M_Key, P_Key or Q_Key from {}, and no other port does: \
                          that port uses a wrong key, or the report is false; see what runs on both hosts",
-                        name(reporter),
-                        name(port)
+                        place(reporter),
+                        place(port)
                     ),
                 ),
             };
@@ -145,7 +193,7 @@ impl TrapHandler {
         let all = all.map(|(kind, port, text)| {
             Finding::new(kind, Subject::Port(port), Severity::Warning, text)
         });
-        all.chain(self.sources.findings(place, now)).collect()
+        all.chain(self.sources.findings(&place, now)).collect()
     }
 }
 
@@ -192,13 +240,19 @@ impl Core {
         self.listen_for_babbling(&notice, sender, now);
         let is_within_share = self.traps.sources.admit(sender, now);
         let is_switch = self.inventory.is_switch(sender.node);
+        let trap_sender = TrapSender { source, is_switch };
         let is_of_node = |lid| self.holder(lid).is_some_and(|at| at.node == sender.node);
-        if !is_credible(&notice, TrapSender { source, is_switch }, is_of_node) {
+        if !is_credible(&notice, trap_sender, is_of_node) {
             if is_within_share {
                 self.repress(datagram, source);
                 self.read_sender(source, is_switch, now);
             }
-            if self.traps.sources.note_forged(sender, now) {
+            // While LIDs change, the port that holds the source by the plan may not have sent it.
+            let info = self.inventory.port(sender).and_then(|port| port.info);
+            let is_sender = info.is_some_and(|info| info.lid() == source);
+            let is_settled = is_sender && !matches!(self.stage, Stage::Pushing(_));
+            let is_never_honest = is_settled && is_never_honest(&notice, trap_sender);
+            if self.traps.sources.note_forged(sender, is_never_honest, now) {
                 self.publish(now);
             }
         } else if is_within_share {
@@ -266,9 +320,11 @@ impl Core {
             TrapDetails::LocalChange(change) => self.look_at_holder(change.lid()),
             TrapDetails::SystemImageGuidChange(change) => self.look_at_holder(change.lid()),
             TrapDetails::BadMKey(violation) => self.on_bad_m_key(notice, violation, now),
-            TrapDetails::BadKeys(violation) => self.count_violation(violation.lid1(), source),
+            TrapDetails::BadKeys(violation) => {
+                self.count_violation((violation.lid1(), source), false, now);
+            }
             TrapDetails::BadPKeyAtSwitch(violation) => {
-                self.count_violation(violation.lid1(), source);
+                self.count_violation((violation.lid1(), source), false, now);
             }
             TrapDetails::VPortStateChange(change) => self.on_vport_change(change.lid(), None),
             TrapDetails::VPortLocalChange(change) => {
@@ -391,7 +447,9 @@ impl Core {
         let is_own = self.inventory.may_have_sent(port, violation.m_key())
             && (own_lid == Some(violation.lid()) || violation.dr_notice());
         if !is_own {
-            return self.count_violation(violation.lid(), notice.issuer_lid());
+            let is_set = violation.method() == Method::SET;
+            let who = (violation.lid(), notice.issuer_lid());
+            return self.count_violation(who, is_set, now);
         }
         let Some(port) = port else { return };
         if self.inventory.holds_m_key(port, violation.m_key()) {
@@ -402,13 +460,21 @@ impl Core {
         }
     }
 
-    /// Counts a wrong key of the port with this LID, as the port at `source` reports it.
-    fn count_violation(&mut self, lid: Lid, source: Lid) {
-        if let Some(at) = self.holder(lid)
+    /// Counts a wrong key of the port with the first LID, as the port at the second one reports it;
+    /// `is_set`: the M_Key of a Set.
+    fn count_violation(&mut self, (lid, source): (Lid, Lid), is_set: bool, now: Time) {
+        if let Some(port) = self.holder(lid)
             && let Some(reporter) = self.holder(source)
         {
-            let is_switch = self.inventory.is_switch(reporter.node);
-            self.traps.violation(at, reporter, is_switch);
+            let report = Violation {
+                port,
+                reporter,
+                is_by_switch: self.inventory.is_switch(reporter.node),
+                is_set: is_set && self.inventory.manager(port).is_none(),
+            };
+            if self.traps.violation(report, now) {
+                self.publish(now);
+            }
         }
     }
 
