@@ -1,6 +1,7 @@
 //! Ports act for themselves: what kernels and programs ask for their own port is never refused, and
 //! requests in the name of another port are counted, or refused.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -464,20 +465,30 @@ fn finding_is_listed_again_when_the_requests_of_a_port_double_and_ends_after_fiv
 }
 
 #[test]
-fn ports_beyond_the_eighth_are_counted_in_one_finding() {
-    let mut world = World::new("pgft:2;8,2;1,2;1,1");
+fn each_port_has_a_finding_and_those_beyond_the_256th_are_counted_in_one() {
+    let mut world = World::new("pgft:2;17,16;1,2;1,1");
     let hosts = world.hosts();
     for &host in &hosts[1..] {
         world.sa.note_share(host, Offence::Requests, 1, world.now);
     }
     let found = findings(&mut world);
-    let [finding] = &found[..] else {
-        panic!("{found:?}");
+    assert!(found.iter().all(|one| one.kind == FindingKind::SaShare));
+    let of_ports = found
+        .iter()
+        .filter(|one| matches!(one.subject, Subject::Port(_)));
+    let ports: BTreeSet<_> = of_ports.map(|one| one.subject.to_string()).collect();
+    assert_eq!(ports.len(), 256);
+    let [rest] = &found[256..] else {
+        panic!("{:?}", &found[256..]);
     };
-    assert_eq!(
-        (finding.kind, finding.subject),
-        (FindingKind::SaShare, Subject::Subnet)
-    );
-    let more = format!("and {} ports more", hosts.len() - 1 - 8);
-    assert!(finding.text.contains(&more), "{}", finding.text);
+    assert_eq!(rest.subject, Subject::Subnet);
+    let more = format!("{} more ports: ", hosts.len() - 1 - 256);
+    assert!(rest.text.starts_with(&more), "{}", rest.text);
+    // A port that goes on offending does not take the place of another.
+    world
+        .sa
+        .note_share(hosts[hosts.len() - 1], Offence::Requests, 1000, world.now);
+    world.now += Duration::from_secs(2);
+    let later = findings(&mut world);
+    assert_eq!(later[..256], found[..256]);
 }

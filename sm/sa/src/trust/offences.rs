@@ -1,8 +1,8 @@
 //! Requests of ports against the trust in them or beyond their share, counted for findings.
 //!
-//! One finding for each kind names the ports with their counts and cables. A list goes to the
-//! findings of the daemon once a second at most, and only when a port is new in it, has gone, or
-//! has doubled its requests.
+//! Each port has a finding of its own, with its counts and its cable. A list goes to the findings of
+//! the daemon once a second at most, and only when a port is new in it, has gone, or has doubled its
+//! requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use crate::directory::Directory;
+use crate::ends::EndPort;
 use crate::pace::Pace;
 
 /// How long a port counts after its last offence: longer than hosts take to repeat a join.
@@ -22,8 +23,9 @@ const KEPT_FOR: Duration = Duration::from_secs(300);
 /// ports count together.
 const MAX_PORTS: usize = 2048;
 
-/// Ports that a finding names; it counts the rest.
-const NAMED: usize = 8;
+/// Ports with a finding of their own, those first that offended first: where more do, it is a
+/// program that the site runs. One finding counts the rest, and the ports that have gone.
+const NAMED: usize = 256;
 
 /// A kind of request against the trust in a port, or beyond its share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -70,13 +72,15 @@ impl Offence {
         (Offence::Services, "services"),
         (Offence::Subscriptions, "subscriptions"),
         (Offence::Tables, "tables"),
-        (Offence::Requests, "requests"),
+        (Offence::Requests, "requests and other packets"),
     ];
 }
 
 /// The offences of a port.
 #[derive(Clone, Copy, Debug)]
 struct Offender {
+    /// How many ports had offended before.
+    order: u64,
     counts: [u64; Offence::COUNT],
     /// All of them when they were last listed.
     listed: u64,
@@ -104,6 +108,8 @@ impl Offender {
 #[derive(Default, Debug)]
 pub(crate) struct Offences {
     ports: BTreeMap<Guid, Offender>,
+    /// Ports so far, those that have gone with them.
+    seen: u64,
     /// When the findings are listed.
     pace: Pace,
 }
@@ -114,10 +120,15 @@ impl Offences {
         if self.ports.len() >= MAX_PORTS && !self.ports.contains_key(&port) {
             return;
         }
-        let offender = self.ports.entry(port).or_insert(Offender {
-            counts: [0; Offence::COUNT],
-            listed: 0,
-            until: now,
+        let seen = &mut self.seen;
+        let offender = self.ports.entry(port).or_insert_with(|| {
+            *seen += 1;
+            Offender {
+                order: *seen,
+                counts: [0; Offence::COUNT],
+                listed: 0,
+                until: now,
+            }
         });
         let count = &mut offender.counts[offence as usize];
         let is_first = *count == 0;
@@ -174,66 +185,55 @@ impl Offences {
                  `sa.trust_mode = \"enforce\"`",
             ),
         };
-        let of_trust = self.finding(directory, FindingKind::SaTrust, &Offence::OF_TRUST, |named| {
+        let of_trust = self.findings(directory, FindingKind::SaTrust, &Offence::OF_TRUST, |named| {
             format!("{named}: these requests to the SA are in the name of other ports; {effect}; {remedy}")
         });
-        let of_share = self.finding(directory, FindingKind::SaShare, &Offence::OF_SHARE, |named| {
+        let of_share = self.findings(directory, FindingKind::SaShare, &Offence::OF_SHARE, |named| {
             format!(
                 "{named}: the SA refused these requests, beyond the share of one port; other hosts are \
                  served as before, and programs on these miss what was refused; see what runs there"
             )
         });
-        Some([of_trust, of_share].into_iter().flatten().collect())
+        Some([of_trust, of_share].concat())
     }
 
-    /// The finding of `kind`, whose text `worded` makes of the ports with `offences`.
-    fn finding(
+    /// The findings of `kind` about the ports with `offences`, whose text `worded` makes of the
+    /// port with its counts.
+    fn findings(
         &self,
         directory: &Directory,
         kind: FindingKind,
         offences: &[(Offence, &str)],
         worded: impl Fn(String) -> String,
-    ) -> Option<Finding> {
-        let mut all: Vec<(u64, Guid, String)> = self
-            .ports
-            .iter()
-            .filter_map(|(&port, offender)| {
-                Some((offender.sum(), port, offender.described(offences)?))
-            })
-            .collect();
-        all.sort_by_key(|&(sum, port, _)| (std::cmp::Reverse(sum), port));
-        let named = all.iter().take(NAMED);
-        let named: Vec<String> = named
-            .map(|(_, port, counts)| format!("{}: {counts}", place(directory, *port)))
-            .collect();
-        let mut text = named.join("; ");
-        if all.len() > NAMED {
-            text = format!("{text}; and {} ports more", all.len() - NAMED);
+    ) -> Vec<Finding> {
+        let ports = self.ports.iter();
+        let all = ports.filter_map(|(&port, offender)| {
+            Some((offender.order, port, offender.described(offences)?))
+        });
+        let mut all: Vec<(u64, Guid, String)> = all.collect();
+        all.sort_unstable();
+        let named = all.iter().filter_map(|(_, port, counts)| {
+            let end = directory.end(directory.by_guid(*port)?);
+            let subject = Subject::Port(directory.fabric.key(end.at));
+            let text = worded(format!("{}: {counts}", place(directory, end)));
+            Some(Finding::new(kind, subject, Severity::Warning, text))
+        });
+        let mut findings: Vec<Finding> = named.take(NAMED).collect();
+        let more = all.len() - findings.len();
+        if more > 0 {
+            let ports = if more == 1 { "port" } else { "ports" };
+            let text = worded(format!("{more} more {ports}"));
+            let subject = Subject::Subnet;
+            findings.push(Finding::new(kind, subject, Severity::Warning, text));
         }
-        let subject = match all[..] {
-            [] => return None,
-            [(_, port, _)] => subject(directory, port),
-            _ => Subject::Subnet,
-        };
-        Some(Finding::new(kind, subject, Severity::Warning, worded(text)))
+        findings
     }
 }
 
-fn subject(directory: &Directory, port: Guid) -> Subject {
-    let end = directory.by_guid(port).map(|ix| directory.end(ix));
-    end.map_or(Subject::Subnet, |end| {
-        Subject::Port(directory.fabric.key(end.at))
-    })
-}
-
-/// The port with this GUID and the other end of its cable, for the operator.
-fn place(directory: &Directory, port: Guid) -> String {
-    let Some(ix) = directory.by_guid(port) else {
-        return format!("port {port}, which is gone");
-    };
+/// The port and the other end of its cable, for the operator.
+fn place(directory: &Directory, end: &EndPort) -> String {
     let fabric = &directory.fabric;
     let name = |at| fabric.port_name(fabric.key(at));
-    let end = directory.end(ix);
     let vport = end.vport.map(|index| format!(" (virtual port {index})"));
     let own = format!("{}{}", name(end.at), vport.unwrap_or_default());
     match fabric.peer(end.at) {

@@ -1,7 +1,8 @@
 //! Controls admission to the SA under overload.
 //!
 //! As long as there is plenty of room, the SA admits every request. When room is short, it answers
-//! BUSY to requesters that exceed their rate, so that the others still find room.
+//! BUSY to requesters that exceed their rate, and drops their other packets, so that the others still
+//! find room.
 
 use rsm_ids::Lid;
 use rsm_mad::Time;
@@ -9,6 +10,10 @@ use rsm_mad::Time;
 /// Requests per second that a requester may send while room is short. A starting host sends some
 /// tens; one that resolves paths to all others sends as fast as it gets answers.
 const RATE: u64 = 2_000;
+
+/// Packets other than requests (acknowledgements, answers of subscribers) that count as one request: a
+/// port may send 32,000 a second, and acknowledges at most one for each packet of its tables.
+const PACKETS: u64 = 16;
 
 /// Number of requests that a requester may send at once.
 const BURST: u64 = 256;
@@ -26,7 +31,7 @@ const TOKEN: u64 = 1_000_000_000;
 struct Bucket {
     tokens: u64,
     at: Time,
-    /// Requests refused since all tokens were last there.
+    /// Messages refused since all tokens were last there.
     refused: u32,
 }
 
@@ -47,8 +52,18 @@ impl Admission {
         }
     }
 
-    /// Takes a token of the requester at `lid`. Returns whether it had one.
+    /// Takes the token for a request of the requester at `lid`. Returns whether it had one.
     pub(super) fn take(&mut self, lid: Lid, now: Time) -> bool {
+        self.pay(lid, TOKEN, now)
+    }
+
+    /// Takes the part of a token for another packet of the requester at `lid`. Returns whether it had
+    /// as much.
+    pub(super) fn take_packet(&mut self, lid: Lid, now: Time) -> bool {
+        self.pay(lid, TOKEN / PACKETS, now)
+    }
+
+    fn pay(&mut self, lid: Lid, price: u64, now: Time) -> bool {
         let Some(bucket) = self.bucket(lid) else {
             return false;
         };
@@ -59,7 +74,7 @@ impl Admission {
         if bucket.tokens == BURST * TOKEN {
             bucket.refused = 0;
         }
-        match bucket.tokens.checked_sub(TOKEN) {
+        match bucket.tokens.checked_sub(price) {
             Some(left) => {
                 bucket.tokens = left;
                 true
@@ -68,7 +83,7 @@ impl Admission {
         }
     }
 
-    /// Counts a request of the requester at `lid` that was refused because it had no token. Returns
+    /// Counts a message of the requester at `lid` that was refused because it had no token. Returns
     /// how many there were since the last report, where it is time for another one: with the first,
     /// and whenever there are twice as many.
     pub(super) fn refuse(&mut self, lid: Lid) -> Option<u64> {
@@ -108,6 +123,15 @@ mod tests {
         assert_eq!(taken(&mut admission, 6, later, 1000), BURST);
         let much_later = later + Duration::from_secs(1_000_000);
         assert_eq!(taken(&mut admission, 5, much_later, 1000), BURST);
+    }
+
+    #[test]
+    fn packets_other_than_requests_have_a_rate_too() {
+        let mut admission = Admission::new();
+        let start = Time::from_nanos(7);
+        let take = |_: &u32| admission.take_packet(Lid(5), start);
+        assert_eq!((0..100_000).filter(take).count() as u64, PACKETS * BURST);
+        assert!(admission.take_packet(Lid(6), start));
     }
 
     #[test]

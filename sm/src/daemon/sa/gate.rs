@@ -48,7 +48,7 @@ pub(super) enum Call {
     Arrival(Arrival),
     /// Notice from a port to the subnet manager.
     Notice(Box<Notice>),
-    /// So many requests from a LID were refused because they were above its rate.
+    /// So many messages from a LID were refused because they were above its rate.
     Refused(Lid, u64),
     /// Wakes the thread for other work.
     Wake,
@@ -74,31 +74,30 @@ impl Gate {
         let at = (self.clock)();
         let waiting = self.inbox.waiting();
         let question = question(&what);
-        let mut is_above_rate = false;
-        let has_room = match &question {
-            Some(question) => {
-                let has_token = admission.take(question.remote.lid, at);
-                is_above_rate = !has_token && waiting >= CONTENDED;
-                !is_above_rate && waiting < ROOM - RESERVED
-            }
-            None => true,
+        let sender = sender(&what);
+        let has_token = match (&question, sender) {
+            (Some(_), Some(lid)) => admission.take(lid, at),
+            (None, Some(lid)) => admission.take_packet(lid, at),
+            (_, None) => true,
         };
+        let is_above_rate = !has_token && waiting >= CONTENDED;
+        let has_room = !is_above_rate && (question.is_none() || waiting < ROOM - RESERVED);
         if has_room && self.inbox.put(Call::Arrival(Arrival { what, at })).is_ok() {
             return;
         }
+        if is_above_rate
+            && let Some(lid) = sender
+            && let Some(refused) = admission.refuse(lid)
+        {
+            self.report(lid, refused);
+        }
         match question {
-            Some(question) => {
-                let lid = question.remote.lid;
-                if is_above_rate && let Some(refused) = admission.refuse(lid) {
-                    self.report(lid, refused);
-                }
-                self.refuse(&question);
-            }
+            Some(question) => self.refuse(&question),
             None => self.statistics.dropped(),
         }
     }
 
-    /// Reports refused requests for a finding.
+    /// Reports refused messages for a finding.
     fn report(&self, lid: Lid, refused: u64) {
         // The thread reads the inbox anyway. Without room the next report comes after as many more.
         if self.inbox.put(Call::Refused(lid, refused)).is_err() {
@@ -126,6 +125,15 @@ impl Gate {
 struct Question {
     header: SaHeader,
     remote: RemoteAddress,
+}
+
+/// The LID that a message came from; `None` if it is a failure to send.
+fn sender(what: &SaInbound) -> Option<Lid> {
+    match what {
+        SaInbound::Datagram(datagram) => Some(datagram.remote.lid),
+        SaInbound::Message(message) => Some(message.remote.lid),
+        SaInbound::SendFailed { .. } => None,
+    }
 }
 
 /// Extracts the question from a message: a request, or the first packet of a longer one.
@@ -285,18 +293,24 @@ mod tests {
         let reports = ROOM - RESERVED - waiting;
         assert!((1..100).contains(&reports), "{reports}");
 
-        // An acknowledgement finds room where requests do not, and gets no answer.
+        // An acknowledgement finds room where requests do not, and gets no answer; a flood of them
+        // finds none.
         let before = outbox.0.lock().len();
-        let ack = || {
-            datagram(5, Method::GET_TABLE, |rmpp| {
+        let ack = |lid| {
+            datagram(lid, Method::GET_TABLE, |rmpp| {
                 rmpp.set_flags(RmppFlags::ACTIVE)
                     .set_rmpp_type(RmppType::Ack);
             })
         };
-        for _ in 0..ROOM {
-            sink(ack());
+        for lid in 0..ROOM as u16 {
+            sink(ack(2000 + lid % 40_000));
         }
         assert_eq!(take_all(), ROOM);
+        for _ in 0..ROOM {
+            sink(ack(5));
+        }
+        let admitted = take_all();
+        assert!((CONTENDED..ROOM / 2).contains(&admitted), "{admitted}");
         assert_eq!(outbox.0.lock().len(), before);
         // Only the flooding requester is reported, with at least half of what was refused.
         assert_eq!(reported.keys().copied().collect::<Vec<_>>(), [5]);
