@@ -32,6 +32,7 @@ mod managed_ufm;
 mod managed_ufm_tls;
 mod managed_web;
 mod peers_alike;
+mod peers_attacks;
 mod peers_bringup;
 mod peers_commands;
 mod peers_config;
