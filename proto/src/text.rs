@@ -38,10 +38,16 @@ mod tests {
 
     #[test]
     fn characters_that_change_how_others_are_shown_are_escaped() {
-        assert_eq!(printable("leaf-01 P\u{fc}nktchen \u{1f600}"), "leaf-01 P\u{fc}nktchen \u{1f600}");
+        assert_eq!(
+            printable("leaf-01 P\u{fc}nktchen \u{1f600}"),
+            "leaf-01 P\u{fc}nktchen \u{1f600}"
+        );
         assert_eq!(printable("a\u{1b}[2J\tb"), r"a\u{1b}[2J\u{9}b");
         // A host that calls itself so would show as `gpu-07` beside another's port.
-        assert_eq!(printable("\u{202e}70-upg\u{202c}"), r"\u{202e}70-upg\u{202c}");
+        assert_eq!(
+            printable("\u{202e}70-upg\u{202c}"),
+            r"\u{202e}70-upg\u{202c}"
+        );
         assert_eq!(printable("leaf\u{200b}-01"), r"leaf\u{200b}-01");
     }
 }

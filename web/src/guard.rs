@@ -25,7 +25,8 @@ pub(crate) fn check<B>(
         return check_site(request, false);
     }
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    if !reads && !(*request.method() == Method::POST && netq::is_posted(request.uri().path())) {
+    let is_posted = *request.method() == Method::POST && netq::is_posted(request.uri().path());
+    if !reads && !is_posted {
         let text = format!(
             "{}: this address serves only GET and HEAD",
             request.method()

@@ -213,6 +213,13 @@ fn each_question_of_the_page_is_answered_by_its_command() {
     let verdict = site.master.line(&command, &["Verdict"]);
     assert!(verdict.contains(" balanced: none of 16 link"), "{verdict}");
 
+    // `managed_design` has a design.
+    let command = site.command("How far is the installation?");
+    let (code, answer) = site.master.run(&command);
+    assert_ne!(code, 0);
+    let remedy = "there is no design to compare with: `rsmctl design export > FILE` writes one";
+    assert!(answer.contains(remedy), "{answer}");
+
     let command = site.command("What is slow?");
     let slow = site.master.line(&command, &["link", "leaf-04"]);
     assert!(slow.contains("4x edr, while most"), "{slow}");

@@ -170,7 +170,6 @@ sminfo {sm}
 sminfo {host}
 sminfo -D 0
 smpdump -D 0,1 0x11
-smpdump -D 0,1 0x15 1
 smpquery nodeinfo {host}
 smpquery nodedesc {host}
 smpquery portinfo {host} 1

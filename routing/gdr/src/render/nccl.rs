@@ -16,7 +16,8 @@ const MAX_IB_HCA: usize = 32;
 /// Ports are in the order of rails, which is the same on all hosts, under any names.
 ///
 /// # Errors
-/// Adapters without names, or more than NCCL takes.
+/// No port of the host is in the fabric (NCCL would then take any adapter); adapters without names,
+/// or more than NCCL takes.
 pub fn nccl_environment(
     analysis: &Analysis,
     host: &str,
@@ -24,6 +25,9 @@ pub fn nccl_environment(
 ) -> Result<String, RenderError> {
     let (place, entry) = find(analysis, host)?;
     let ports = by_rail(analysis, place);
+    if ports.is_empty() {
+        return Err(RenderError::NotInFabric(host.to_owned()));
+    }
     if ports.len() > MAX_IB_HCA {
         return Err(RenderError::TooManyPorts {
             found: ports.len(),
@@ -45,10 +49,8 @@ pub fn nccl_environment(
         list.push(text);
     }
     let mut out = String::new();
-    if !list.is_empty() {
-        // The second `=` asks for exactly these names; NCCL would otherwise take them for prefixes.
-        let _ = writeln!(out, "NCCL_IB_HCA=={}", list.join(","));
-    }
+    // The second `=` asks for exactly these names; NCCL would otherwise take them for prefixes.
+    let _ = writeln!(out, "NCCL_IB_HCA=={}", list.join(","));
     // Rails in parts of the fabric that nothing connects must not be crossed; elsewhere NCCL may.
     let _ = writeln!(
         out,

@@ -8,7 +8,7 @@
 
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::{HcaPort, HostInventory, Tier};
-use rsm_gdr::render::{NcclVersion, nccl_environment};
+use rsm_gdr::render::{NcclVersion, RenderError, nccl_environment};
 use rsm_gdr::{Analysis, AnalysisConfig};
 
 use super::alone;
@@ -190,10 +190,13 @@ fn hosts_of_one_fleet_agree_on_failover() {
         };
         assert_eq!(outcome, expected, "{port}");
     }
-    // Without any GPU there is nothing to go on with.
+    // Without any GPU there is nothing to set.
     let analysis = alone(without_gpus.clone());
-    let file = nccl_environment(&analysis, "host", NcclVersion::RAILS).expect("names");
-    assert!(!file.contains("RESILIENCY"), "{file}");
+    let refused = nccl_environment(&analysis, "host", NcclVersion::RAILS);
+    assert!(
+        matches!(refused, Err(RenderError::NotInFabric(_))),
+        "{refused:?}"
+    );
     // Where some have one port alone, no host counts on a second.
     let fleet = [("a", twin()), ("b", single())];
     for (port, outcome) in outcomes(&fleet, NcclVersion::RAILS) {

@@ -14,7 +14,7 @@ use rsm_gdr::inventory::{
     Gpu, HcaPort, HostInventory, InventorySource, LinkLayer, NvLink, PcieLink, Tier,
 };
 use rsm_gdr::job::Pattern;
-use rsm_gdr::render::{NcclVersion, nccl_environment};
+use rsm_gdr::render::{NcclVersion, RenderError, nccl_environment};
 use rsm_gdr::roles::TrafficRole;
 use rsm_gdr::{Analysis, Host};
 
@@ -555,8 +555,17 @@ fn findings_ask_for_the_level_where_the_file_sets_it() {
             continue;
         }
         let analysis = alone(host);
-        let file = nccl_environment(&analysis, "host", NcclVersion::RAILS).expect("names");
-        let set = setting(&file, "NCCL_NET_GDR_LEVEL").is_some();
+        let set = match nccl_environment(&analysis, "host", NcclVersion::RAILS) {
+            Ok(file) => setting(&file, "NCCL_NET_GDR_LEVEL").is_some(),
+            // A sample without adapters of the fabric.
+            Err(refused) => {
+                assert!(
+                    matches!(refused, RenderError::NotInFabric(_)),
+                    "{name}: {refused}"
+                );
+                false
+            }
+        };
         assert!(
             set || !told_to_allow(&analysis),
             "{name}: {:?}",
