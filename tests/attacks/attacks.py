@@ -349,7 +349,10 @@ def flood_of_joins(place):
         place.sm_lid))
 
 
-@attack("begins multi-packet requests and never ends them", flood=True)
+# The SA keeps up with packets that are no requests, and names a port where others have to wait for it.
+
+
+@attack("begins multi-packet requests and never ends them", flood=True, named=False)
 def flood_of_unfinished_requests(place):
     def make(_):
         mad = sa(place.port, GET_MULTI, MULTI_PATH_RECORD, 0xFFFF, bytes(56))
@@ -358,7 +361,7 @@ def flood_of_unfinished_requests(place):
     return place.flood(make)
 
 
-@attack("acknowledges and aborts transfers of others, by guessed numbers", flood=True)
+@attack("acknowledges and aborts transfers of others, by guessed numbers", flood=True, named=False)
 def flood_of_aborts(place):
     def make(number):
         mad = sa(place.port, GET_TABLE, NODE_RECORD)
