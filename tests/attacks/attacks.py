@@ -22,7 +22,7 @@ def attack(tries, flood=False, named=True, by_set=False, stays=False):
     """Registers an attack. `flood`: others' paths and a repair elsewhere are timed while it goes on.
     `named`: the manager has to name the host; what is read in vain names nobody. `by_set`: an SMP
     that a device without an M_Key obeys, and whose sender only a refusal shows. `stays`: rsm leaves it,
-    because operators do it on purpose."""
+    because operators do it on purpose, or because rsm has written nothing there."""
     def register(run):
         ATTACKS.append(Attack(tries, run, flood, named, by_set, stays))
         return run
@@ -397,7 +397,7 @@ def forged_group_gone(place):
     return trap_of(place, 67, 4, place.sm_lid, bytes(6) + place.blue_group)
 
 
-@attack("reports a change of links in the name of its leaf (trap 128)")
+@attack("reports a change of links in the name of a leaf (trap 128)")
 def forged_link_change(place):
     return trap_of(place, 128, 2, place.leaf_lid, struct.pack(">H", place.leaf_lid))
 
@@ -552,15 +552,7 @@ def set_anothers_master(place):
     return set_field(place, place.fellow_lid, 1, 18, struct.pack(">H", place.lid))
 
 
-@attack("switches a fellow's port off at its leaf", by_set=True, stays=True)
-def disable_anothers_port(place):
-    data = bytearray(place.smp_read(place.leaf_lid, PORT_INFO, place.fellow_leaf_port))
-    data[32] &= 0xF0
-    data[33] = (data[33] & 0x0F) | 0x30
-    return place.smp(place.leaf_lid, SET, PORT_INFO, place.fellow_leaf_port, bytes(data))
-
-
-@attack("sends a fellow's packets to itself (forwarding table of the leaf)", by_set=True)
+@attack("sends a fellow's packets to another port (forwarding table of the leaf)", by_set=True)
 def set_the_forwarding_table(place):
     block = place.fellow_lid // 64
     data = bytearray(place.smp_read(place.leaf_lid, LINEAR_TABLE, block))
@@ -568,7 +560,7 @@ def set_the_forwarding_table(place):
     return place.smp(place.leaf_lid, SET, LINEAR_TABLE, block, bytes(data))
 
 
-@attack("copies a group's packets to itself (multicast table of the leaf)", by_set=True)
+@attack("copies a group's packets to another port (multicast table of the leaf)", by_set=True)
 def set_the_multicast_table(place):
     data = bytearray(place.smp_read(place.leaf_lid, MULTICAST_TABLE, 0))
     for entry in range(32):
@@ -577,7 +569,7 @@ def set_the_multicast_table(place):
     return place.smp(place.leaf_lid, SET, MULTICAST_TABLE, 0, bytes(data))
 
 
-@attack("cuts its leaf's table short (LinearFDBTop 0)", by_set=True)
+@attack("cuts a leaf's table short (LinearFDBTop 0)", by_set=True)
 def cut_the_table(place):
     data = bytearray(place.smp_read(place.leaf_lid, SWITCH_INFO))
     struct.pack_into(">H", data, 6, 0)
@@ -596,27 +588,38 @@ def drop_anothers_p_keys(place):
     return place.smp(place.fellow_lid, SET, P_KEY_TABLE, 0, bytes(64))
 
 
-@attack("lets its leaf's port pass any P_Key", by_set=True)
+@attack("lets a leaf's port pass any P_Key", by_set=True)
 def open_the_leafs_port(place):
     data = bytearray(place.smp_read(place.leaf_lid, P_KEY_TABLE, place.leaf_port << 16))
     struct.pack_into(">H", data, 10, place.blue | 0x8000)
     return place.smp(place.leaf_lid, SET, P_KEY_TABLE, place.leaf_port << 16, bytes(data))
 
 
-@attack("maps a fellow's service levels to another VL", by_set=True)
+@attack("maps a fellow's service levels to another VL", by_set=True, stays=True)
 def set_anothers_service_levels(place):
     return place.smp(place.fellow_lid, SET, SL_TO_VL, 0, b"\x11" * 8)
 
 
-@attack("gives a fellow's port an alias GUID by an SMP", by_set=True)
+@attack("gives a fellow's port an alias GUID by an SMP", by_set=True, stays=True)
 def set_anothers_guids(place):
     data = bytearray(place.smp_read(place.fellow_lid, GUID_INFO, 0))
     struct.pack_into(">Q", data, 8, 0xBAD0A11A5)
     return place.smp(place.fellow_lid, SET, GUID_INFO, 0, bytes(data))
 
 
-@attack("guesses M_Keys of its leaf", flood=True, by_set=True)
+@attack("guesses M_Keys of a leaf", flood=True, by_set=True)
 def guess_m_keys(place):
     data = place.smp_read(place.leaf_lid, PORT_INFO, place.leaf_port)
     return place.flood(lambda n: (
         smp(place.port, SET, PORT_INFO, place.leaf_port, data, m_key=0xBAD0000 + n), place.leaf_lid))
+
+
+# The last one: it leaves the fellow cut off.
+
+
+@attack("switches a fellow's port off at the leaf", by_set=True, stays=True)
+def disable_anothers_port(place):
+    data = bytearray(place.smp_read(place.leaf_lid, PORT_INFO, place.fellow_leaf_port))
+    data[32] &= 0xF0
+    data[33] = (data[33] & 0x0F) | 0x30
+    return place.smp(place.leaf_lid, SET, PORT_INFO, place.fellow_leaf_port, bytes(data))

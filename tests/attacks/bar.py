@@ -186,7 +186,8 @@ def known_of(site, node, fellow, stranger, extra=None):
     number = {other.guid: number for number, other in site.nodes.items()}
     known = {
         "guid": node.guid, "lid": node.lid, "sm_lid": site.nodes[1].lid,
-        "leaf_lid": node.leaf["lids"][0], "leaf_port": node.leaf_port,
+        # The fellow's leaf, which the observer reads, and a port there that is not the fellow's.
+        "leaf_lid": fellow.leaf["lids"][0], "leaf_port": site.nodes[3].leaf_port,
         "fellow_guid": fellow.guid, "fellow_lid": fellow.lid, "fellow_leaf_port": fellow.leaf_port,
         "stranger_guid": stranger.guid, "stranger_lid": stranger.lid,
         "stranger_fellow_guid": site.nodes[number[stranger.guid] + 1].guid,
@@ -500,7 +501,7 @@ def main():
     chosen = [one for one in ATTACKS if not arguments.only or one.name in arguments.only]
     if arguments.part:
         chosen = [one for one in chosen if one.is_flood == (arguments.part == "floods")]
-    # The last one leaves the fellow cut off.
+    # Those that stay come last.
     chosen.sort(key=lambda one: one.stays)
     failures = 0
     for mode in arguments.mode or list(MODES):
