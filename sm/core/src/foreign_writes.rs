@@ -6,7 +6,6 @@
 //! costs at most a plan and a push per minute.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use rsm_hardware::diff::Comparison;
@@ -15,6 +14,7 @@ use rsm_hardware::sweep::inventory::Inventory;
 use rsm_hardware::sweep::read_back::{Overwritten, Samples, SwitchField};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
+use rsm_model::InventoryPort;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::managed::BlockPlace;
 use rsm_model::mft_image::MftBlock;
@@ -26,8 +26,8 @@ use super::work::doubled;
 /// switches and the default interval, what hosts have written is found within a minute.
 const SAMPLES: usize = 8192;
 
-/// Bounds of the parts of one switch.
-const SAMPLES_OF_SWITCH: RangeInclusive<usize> = 1..=32;
+/// Most parts of one switch; a switch has one at least.
+const SAMPLES_OF_SWITCH: usize = 32;
 
 /// Pause after a second successive difference; doubled with each further one.
 const PAUSE_FIRST: Duration = Duration::from_secs(10);
@@ -209,8 +209,7 @@ impl ForeignWrites {
         };
         let switches = inventory.switches().count().max(1);
         Samples {
-            per_list: (SAMPLES / switches)
-                .clamp(*SAMPLES_OF_SWITCH.start(), *SAMPLES_OF_SWITCH.end()),
+            per_list: (SAMPLES / switches).clamp(1, SAMPLES_OF_SWITCH),
             turn,
             whole: of(|write, _| write.in_a_row > 0),
             paused: of(|write, now| write.paused_until > now),
@@ -238,12 +237,14 @@ impl ForeignWrites {
         let mut is_news = false;
         for (guid, mut found) in sweep.take_overwritten() {
             let ports = overwritten_ports(guid, &found, comparison);
-            found
-                .p_keys
-                .retain(|&(port, block)| keeps_p_keys(inventory, PortKey::new(guid, port), block));
-            found
-                .managed
-                .retain(|&(port, place)| keeps_block(inventory, PortKey::new(guid, port), place));
+            let active = |port| active_port(inventory, PortKey::new(guid, port));
+            found.p_keys.retain(|&(port, block)| {
+                let image = active(port).and_then(|port| port.p_keys.as_deref());
+                image.is_some_and(|image| image.is_known(block))
+            });
+            found.managed.retain(|&(port, place)| {
+                active(port).is_some_and(|port| port.managed.is_known(place))
+            });
             if ports.is_empty() && !found.has_blocks() {
                 continue;
             }
@@ -321,19 +322,9 @@ impl ForeignWrites {
     }
 }
 
-/// Whether a block of a P_KeyTable is known and its port Active: a port that was reset is not
-/// Active, or its table was forgotten.
-fn keeps_p_keys(inventory: &Inventory, key: PortKey, block: u16) -> bool {
-    inventory.port(key).is_some_and(|port| {
-        let image = port.p_keys.as_deref();
-        port.is_active() && image.is_some_and(|image| image.is_known(block))
-    })
-}
-
-/// Whether a block of a managed attribute is known and its port Active, as for P_KeyTables.
-fn keeps_block(inventory: &Inventory, key: PortKey, place: BlockPlace) -> bool {
-    let port = inventory.port(key);
-    port.is_some_and(|port| port.is_active() && port.managed.is_known(place))
+/// The port, if it is Active: the tables of a port that was reset are forgotten, or it is not Active.
+fn active_port(inventory: &Inventory, key: PortKey) -> Option<&InventoryPort> {
+    inventory.port(key).filter(|port| port.is_active())
 }
 
 /// The fields of PortInfo that were as planned and no longer are, by port.

@@ -59,6 +59,11 @@ struct Violations {
 }
 
 impl Violations {
+    /// Whether the last report is not too old.
+    fn counts(&self, now: Time) -> bool {
+        now.since(self.last) < VIOLATIONS_KEPT
+    }
+
     fn is_finding(&self) -> bool {
         self.has_set || self.count >= VIOLATIONS_WORTH_A_FINDING
     }
@@ -94,19 +99,27 @@ impl TrapHandler {
     /// Counts a report. Returns whether that makes a finding.
     fn violation(&mut self, report: Violation, now: Time) -> bool {
         let Violation { port, reporter, .. } = report;
-        self.violations
-            .retain(|_, violations| now.since(violations.last) < VIOLATIONS_KEPT);
-        if self.violations.len() >= PORTS_REMEMBERED && !self.violations.contains_key(&port) {
+        let is_full = |all: &BTreeMap<PortKey, Violations>| {
+            all.len() >= PORTS_REMEMBERED && !all.contains_key(&port)
+        };
+        if is_full(&self.violations) {
+            self.violations.retain(|_, reported| reported.counts(now));
+        }
+        if is_full(&self.violations) {
             return false;
         }
-        let violations = self.violations.entry(port).or_insert(Violations {
+        let fresh = Violations {
             count: 0,
             has_set: false,
             has_set_by_switch: false,
             reporter,
             is_confirmed: false,
             last: now,
-        });
+        };
+        let violations = self.violations.entry(port).or_insert(fresh);
+        if !violations.counts(now) {
+            *violations = fresh;
+        }
         let before = (violations.is_finding(), violations.is_proved());
         violations.count = violations.count.saturating_add(1);
         violations.has_set |= report.is_set;
@@ -143,9 +156,8 @@ impl TrapHandler {
         now: Time,
     ) -> Vec<Finding> {
         let violations = self.violations.iter();
-        let violations = violations.filter(|(_, reported)| {
-            reported.is_finding() && now.since(reported.last) < VIOLATIONS_KEPT
-        });
+        let violations =
+            violations.filter(|(_, reported)| reported.is_finding() && reported.counts(now));
         let violations = violations.map(|(&port, reported)| {
             let Violations {
                 count, reporter, ..

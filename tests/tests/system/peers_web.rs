@@ -10,6 +10,19 @@ use rsm_tests::process::Invocation;
 use rsm_tests::web::{Browser, Colours, Element, PEERS, Site, get, plain_name, write};
 use serde_json::json;
 
+/// The views beside the picture of the fabric, as addresses name them.
+pub(crate) const VIEWS: [&str; 9] = [
+    "overview",
+    "findings",
+    "report",
+    "history",
+    "links",
+    "partitions",
+    "what-if",
+    "gpu-hosts",
+    "path",
+];
+
 /// The key Enter in WebDriver's numbering.
 const ENTER: &str = "\u{e007}";
 
@@ -425,17 +438,7 @@ fn pictures_of_a_running_rsm() {
         println!("{name}: first picture after {time} ms of the page's time");
         std::thread::sleep(Duration::from_secs(2));
         browser.screenshot(&folder.join(format!("{name}-fabric.png")));
-        for view in [
-            "overview",
-            "findings",
-            "report",
-            "history",
-            "links",
-            "partitions",
-            "what-if",
-            "gpu-hosts",
-            "path",
-        ] {
+        for view in VIEWS {
             browser.open(&format!("http://{page}/#/{view}"));
             browser.wait(view, "return document.querySelector('.page h1') !== null");
             std::thread::sleep(Duration::from_secs(1));

@@ -8,6 +8,8 @@ use rsm_tests::peer::require_peers;
 use rsm_tests::web::{Browser, Colours, PEERS, Site, get, write};
 use serde_json::{Value, json};
 
+use crate::peers_web::VIEWS;
+
 /// A fabric of four leaves with four hosts each below two spines.
 const TREE: &str = "pgft:2;4,4;1,2;1,1";
 
@@ -328,18 +330,7 @@ fn every_view_and_panel_fits_a_screen_of_400_pixels() {
     let browser = Browser::start(800, 800, Colours::Light);
     browser.resize(400, 800);
     let panel = |part: &str| (format!("fabric/{leaf}{part}"), ".side .chart");
-    let views = [
-        "overview",
-        "findings",
-        "report",
-        "history",
-        "links",
-        "partitions",
-        "what-if",
-        "gpu-hosts",
-        "path",
-    ];
-    let views = views.into_iter().map(|view| (view.to_owned(), ".page h1"));
+    let views = VIEWS.into_iter().map(|view| (view.to_owned(), ".page h1"));
     for (view, ready) in views.chain([panel(""), panel(":5")]) {
         browser.open("about:blank");
         site.open(&browser, &view);

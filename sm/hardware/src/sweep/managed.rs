@@ -33,10 +33,10 @@ impl Sweep {
         let Some(port) = inventory.port_mut(key.port) else {
             return;
         };
-        let is_known = port.managed.is_known(key.place);
-        if is_known && port.managed.holds(key.place, data) {
+        if port.managed.holds(key.place, data) {
             return;
         }
+        let is_known = port.managed.is_known(key.place);
         // The content is new to the comparison.
         self.changed = true;
         port.managed.store(key.place, data);
