@@ -23,8 +23,8 @@ use rsm_state::{ChangeEffect, Convergence, Role, Snapshot};
 
 use super::ledger::Ledger;
 use super::record::Record;
+use super::settings::Settings;
 use super::watch::Watch;
-use super::world::Settings;
 
 /// The state that a subnet manager has after a restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,17 +12,17 @@ use rsm_mad::wire::attr::{PortState, SmControl};
 use rsm_model::alias_guids::AliasGuids;
 use rsm_monitor::health::PortErrors;
 use rsm_plan::groups::{GroupMembers, GroupSet};
-use rsm_plan::policy::Policy;
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind};
-use rsm_sim::{AttachId, Sim, SimConfig};
-use rsm_state::{Command, Identity};
+use rsm_sim::{AttachId, Sim};
+use rsm_state::Command;
 
 use super::deliveries::Deliveries;
 use super::expect;
 use super::foreign::ForeignManager;
 use super::ledger::Ledger;
 use super::manager::{AfterStall, Manager, Memory};
+use super::settings::Settings;
 use super::shared::SharedStore;
 use super::watch::{BlockWrite, Watch};
 
@@ -36,70 +36,6 @@ const BRING_UP: Duration = Duration::from_secs(60);
 /// The capacity of the journal: twice the Sets that can take effect between two readings, a window
 /// of requests.
 const JOURNAL: usize = 1 << 16;
-
-/// The settings of a world, besides its netlist.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The hardware.
-    pub sim: SimConfig,
-    /// The configuration of every subnet manager.
-    pub core: CoreConfig,
-    /// The time that a plan takes.
-    pub planning_time: Duration,
-    /// Whether the host times out requests itself and drops late answers, as the kernel does behind
-    /// umad.
-    pub kernel_timeouts: bool,
-    /// Whether the host gets an event immediately when its link comes up or goes down. Otherwise it
-    /// has to poll, as behind umad without the adapter's events: see [`World::look_at_ports`].
-    pub port_events: bool,
-    /// The seed of the hardware's faults.
-    pub seed: u64,
-}
-
-impl Settings {
-    /// Settings for managers that share a store and manage the subnet. With `floating_lid`, the
-    /// master's LID is the same wherever the master runs.
-    #[must_use]
-    pub fn sharing(floating_lid: bool) -> Settings {
-        let mut settings = Settings::of(Policy {
-            floating_lid,
-            ..Policy::default()
-        });
-        settings.core.identity = Identity {
-            priority: 5,
-            sm_key: 1,
-        };
-        settings.core.master_priority = 14;
-        settings.core.shares_store = true;
-        settings
-    }
-
-    /// Settings for managers with this policy.
-    #[must_use]
-    pub fn of(policy: Policy) -> Settings {
-        let core = CoreConfig {
-            policy: Arc::new(policy),
-            ..CoreConfig::default()
-        };
-        Settings {
-            core,
-            ..Settings::default()
-        }
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            sim: SimConfig::default(),
-            core: CoreConfig::default(),
-            planning_time: Duration::from_millis(1),
-            kernel_timeouts: true,
-            port_events: true,
-            seed: 1,
-        }
-    }
-}
 
 /// A scheduled change of the world.
 type Happening = Box<dyn FnOnce(&mut World)>;

@@ -39,6 +39,8 @@ mod partition;
 mod paths;
 mod policy;
 pub mod port_states;
+mod query;
+mod query_queue;
 mod rate_limits;
 pub mod reach;
 pub mod read_back;
@@ -51,21 +53,15 @@ pub mod unverified;
 mod vport_guids;
 pub mod vports;
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
 use rsm_mad::ids::DirectedPath;
-use rsm_mad::wire::attr::{
-    ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute, ExtendedPortInfo, GeneralInfo,
-    LinearForwardingTable, MulticastForwardingTable, NodeDescription, NodeInfo, PKeyTable,
-    PortInfo, PortInfoExtended, PortState, SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
-};
-use rsm_mad::wire::header::AttrId;
+use rsm_mad::wire::attr::{Attribute, NodeInfo, PortInfo, PortState};
 use rsm_model::capabilities::DeviceType;
 use rsm_model::managed::BlockKey;
-use rsm_model::mft_image::MftBlock;
 use rsm_model::{InventoryNode, InventoryPort, MISSES_TOLERATED};
 
 pub use self::ask::{AgentAnswer, Ask};
@@ -75,6 +71,8 @@ use self::inventory::Inventory;
 use self::outward::Outward;
 pub use self::policy::SweepPolicy;
 use self::port_states::Shown;
+pub use self::query::Query;
+use self::query_queue::QueryQueue;
 use self::read_back::ReadBack;
 use self::stale_paths::Moves;
 use self::suspicion::Suspicion;
@@ -96,178 +94,16 @@ pub enum SweepScope {
     Targets,
 }
 
-/// A single Get: an attribute of a node or port.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Query {
-    /// NodeInfo of the local node, or of the node behind a port.
-    Node(Option<PortKey>),
-    /// NodeDescription.
-    Description(Guid),
-    /// SwitchInfo.
-    Switch(Guid),
-    /// PortInfo.
-    Port(PortKey),
-    /// A block of the forwarding table.
-    Table(Guid, u16),
-    /// A block of the multicast forwarding table.
-    Multicast(Guid, MftBlock),
-    /// SMInfo of the subnet manager behind an end port.
-    Sm(PortKey),
-    /// A block of a port's P_KeyTable.
-    PKeys(PortKey, u16),
-    /// A block of a managed attribute.
-    Managed(BlockKey),
-    /// The SLtoVLMappingTable of a switch from an input to an output port.
-    SlToVl(Guid, PortNum, PortNum),
-    /// ARInfo of a switch.
-    AdaptiveRouting(Guid),
-    /// A block of the ARGroupTable of a switch.
-    ArGroups(Guid, u16),
-    /// A block of the adaptive linear forwarding table of a switch.
-    ArEntries(Guid, u16),
-    /// GeneralInfo: the capabilities of a node's type.
-    Capabilities(Guid),
-    /// A block of the SwitchPortStateTable of a switch.
-    PortStates(Guid, u8),
-    /// ExtendedPortInfo.
-    ExtendedPort(PortKey),
-    /// PortInfoExtended: the error correction of a link.
-    ErrorCorrection(PortKey),
-    /// An attribute of virtual ports.
-    VPorts(PortKey, VPortQuery),
-}
-
-impl Query {
-    /// The node of the query; `None` if it is not known.
-    pub fn node(self) -> Option<Guid> {
-        match self {
-            Query::Node(_) => None,
-            Query::Description(guid)
-            | Query::Switch(guid)
-            | Query::Table(guid, _)
-            | Query::Multicast(guid, _)
-            | Query::AdaptiveRouting(guid)
-            | Query::ArGroups(guid, _)
-            | Query::ArEntries(guid, _)
-            | Query::Capabilities(guid)
-            | Query::PortStates(guid, _)
-            | Query::SlToVl(guid, ..) => Some(guid),
-            Query::Port(key)
-            | Query::ExtendedPort(key)
-            | Query::ErrorCorrection(key)
-            | Query::VPorts(key, _)
-            | Query::Sm(key)
-            | Query::PKeys(key, _)
-            | Query::Managed(BlockKey { port: key, .. }) => Some(key.node),
-        }
-    }
-
-    /// The node that answers: for NodeInfo the one that was last behind the port, if any.
-    fn target(self, inventory: &Inventory) -> Option<Guid> {
-        match self {
-            Query::Node(from) => Some(inventory.port(from?)?.peer?.node),
-            _ => self.node(),
-        }
-    }
-
-    /// The port of the query; 0 for attributes of a node.
-    fn port(self) -> PortNum {
-        match self {
-            Query::Port(key)
-            | Query::ExtendedPort(key)
-            | Query::ErrorCorrection(key)
-            | Query::VPorts(key, _)
-            | Query::Sm(key)
-            | Query::PKeys(key, _)
-            | Query::Managed(BlockKey { port: key, .. }) => key.port,
-            _ => PortNum::ZERO,
-        }
-    }
-
-    /// Whether silence does not count against the node. Agents may not know the attribute, because
-    /// it is a vendor's or optional; or a subnet manager answers it, which may hang while its host
-    /// does not.
-    pub fn is_optional(self) -> bool {
-        matches!(
-            self,
-            Query::AdaptiveRouting(_)
-                | Query::ArGroups(..)
-                | Query::ArEntries(..)
-                | Query::Capabilities(_)
-                | Query::PortStates(..)
-                | Query::ExtendedPort(_)
-                | Query::ErrorCorrection(_)
-                | Query::VPorts(..)
-                | Query::Sm(_)
-        ) || matches!(self, Query::Managed(key) if key.is_rate_limit())
-    }
-
-    /// The AttributeID.
-    pub fn attribute(self) -> AttrId {
-        match self {
-            Query::Node(_) => NodeInfo::ID,
-            Query::Description(_) => NodeDescription::ID,
-            Query::Switch(_) => SwitchInfo::ID,
-            Query::Port(_) => PortInfo::ID,
-            Query::Table(..) => LinearForwardingTable::ID,
-            Query::Multicast(..) => MulticastForwardingTable::ID,
-            Query::Sm(_) => SmInfo::ID,
-            Query::PKeys(..) => PKeyTable::ID,
-            Query::Managed(key) => key.attribute(),
-            Query::SlToVl(..) => SlToVlMapping::ID,
-            Query::AdaptiveRouting(_) => ArInfo::ID,
-            Query::ArGroups(..) => ArGroupTable::ID,
-            Query::ArEntries(..) => ArLinearForwardingTable::ID,
-            Query::Capabilities(_) => GeneralInfo::ID,
-            Query::PortStates(..) => SwitchPortStateTable::ID,
-            Query::ExtendedPort(_) => ExtendedPortInfo::ID,
-            Query::ErrorCorrection(_) => PortInfoExtended::ID,
-            Query::VPorts(_, query) => query.attribute(),
-        }
-    }
-
-    /// The AttributeModifier.
-    fn modifier(self, inventory: &Inventory) -> u32 {
-        match self {
-            Query::PKeys(key, block) => partition::modifier(inventory, key, block),
-            Query::Managed(key) => key.modifier(),
-            Query::Port(key) => PortInfo::modifier(key.port, inventory.asks_extended_speeds(key)),
-            Query::Table(_, block) => u32::from(block),
-            Query::Multicast(_, at) => at.modifier(),
-            Query::SlToVl(_, input, output) => SlToVlMapping::modifier(input, output),
-            Query::AdaptiveRouting(_) => ArInfo::MODIFIER,
-            Query::ArGroups(_, block) => ArGroupTable::modifier(block),
-            Query::ArEntries(_, block) => ArLinearForwardingTable::modifier(block),
-            Query::Capabilities(_) => GeneralInfo::CAPABILITIES,
-            Query::PortStates(_, block) => SwitchPortStateTable::modifier(block),
-            Query::ExtendedPort(key) => ExtendedPortInfo::modifier(key.port),
-            Query::ErrorCorrection(key) => PortInfoExtended::modifier(key.port),
-            Query::VPorts(_, query) => query.modifier(),
-            Query::Node(_) | Query::Description(_) | Query::Switch(_) | Query::Sm(_) => 0,
-        }
-    }
-}
-
 /// A sweep under way.
 #[derive(Debug)]
 pub struct Sweep {
     scope: SweepScope,
     policy: SweepPolicy,
-    /// Ports behind which NodeInfo is asked for. These come first, because each answer opens more
-    /// queries.
-    probes: VecDeque<PortKey>,
-    /// Other queries, sent when no probe waits. So the sweep crosses nearly every cable from one
-    /// end before PortInfo of the other end suggests to probe it again.
-    others: VecDeque<Query>,
-    outstanding: usize,
+    queries: QueryQueue,
     /// Switches that reported a change, each with the path of its report.
     targets: HashMap<Guid, Option<DirectedPath>>,
     /// Targets that reported a second time.
     reported_again: BTreeSet<Guid>,
-    /// Queries of this sweep, sent or waiting.
-    asked: HashSet<Query>,
-    /// Queries of `asked` that are not sent yet.
-    waiting: HashSet<Query>,
     contests: Contests,
     /// Nodes that a full sweep has found.
     entered: HashSet<Guid>,
@@ -305,8 +141,6 @@ pub struct Sweep {
     read_back: ReadBack,
     /// Number of cables probed, for progress.
     answered: usize,
-    /// Number of queries settled, by an answer or by silence.
-    settled: usize,
 }
 
 impl Sweep {
@@ -332,13 +166,9 @@ impl Sweep {
         Sweep {
             scope,
             policy,
-            probes: VecDeque::new(),
-            others: VecDeque::new(),
-            outstanding: 0,
+            queries: QueryQueue::default(),
             targets: HashMap::new(),
             reported_again: BTreeSet::new(),
-            asked: HashSet::new(),
-            waiting: HashSet::new(),
             contests: Contests::default(),
             entered: HashSet::new(),
             faults_before: inventory.faults.clone(),
@@ -358,7 +188,6 @@ impl Sweep {
             moves: Moves::default(),
             read_back: ReadBack::default(),
             answered: 0,
-            settled: 0,
         }
     }
 
@@ -435,12 +264,12 @@ impl Sweep {
 
     /// Number of queries settled, by an answer or by silence.
     pub fn settled(&self) -> usize {
-        self.settled
+        self.queries.settled()
     }
 
     /// Number of open queries.
     pub fn open(&self) -> usize {
-        self.outstanding + self.probes.len() + self.others.len()
+        self.queries.open()
     }
 
     /// Whether any answer showed a change.
@@ -461,7 +290,7 @@ impl Sweep {
 
     /// Whether every query is settled.
     pub fn is_done(&self) -> bool {
-        self.outstanding == 0 && self.probes.is_empty() && self.others.is_empty()
+        self.queries.open() == 0
     }
 
     /// Adds a switch that reported a change: asks for its state and all its ports again.
@@ -508,7 +337,7 @@ impl Sweep {
             .chain(tables)
             .chain(ports.map(Query::Port));
         for query in queries {
-            if self.asked.contains(&query) {
+            if self.queries.has_asked(query) {
                 self.again(query);
             }
         }
@@ -542,19 +371,15 @@ impl Sweep {
     /// The next Get; `None` if none waits.
     pub fn poll_ask(&mut self, inventory: &mut Inventory) -> Option<Ask> {
         loop {
-            let query = match self.probes.pop_front() {
-                Some(port) => Query::Node(Some(port)),
-                None => self.others.pop_front()?,
-            };
-            self.waiting.remove(&query);
+            let query = self.queries.pop()?;
             self.find_way_to_suspect(inventory, query);
             let Some(ask) = self.address(inventory, query) else {
                 // If a path to the node is found, the query may be asked again.
-                self.asked.remove(&query);
+                self.queries.forget(query);
                 continue;
             };
             if !self.holds_back(inventory, query) {
-                self.outstanding += 1;
+                self.queries.sent();
                 return Some(ask);
             }
         }
@@ -562,14 +387,13 @@ impl Sweep {
 
     /// Handles the answer to `query`.
     pub fn handle(&mut self, inventory: &mut Inventory, query: Query, answer: AgentAnswer<'_>) {
-        self.outstanding = self.outstanding.saturating_sub(1);
+        self.queries.settle();
         if let (Some(guid), false) = (query.node(), matches!(answer, AgentAnswer::Silence)) {
             if let Query::Port(key) = query {
                 self.confirmed(key);
             }
             self.hear(inventory, guid);
         }
-        self.settled += 1;
         match (query, answer) {
             (Query::Node(from), AgentAnswer::Data(data)) => {
                 self.on_node(inventory, from, NodeInfo::from_data(data))
@@ -658,7 +482,7 @@ impl Sweep {
 
     /// Sends a query, at most once in a sweep.
     fn ask(&mut self, query: Query) {
-        if self.asked.contains(&query) {
+        if self.queries.has_asked(query) {
             self.read_back.is_wanted(query);
         } else {
             self.again(query);
@@ -669,13 +493,7 @@ impl Sweep {
     /// show the new state; one under way may not.
     fn again(&mut self, query: Query) {
         self.read_back.is_wanted(query);
-        self.asked.insert(query);
-        if self.waiting.insert(query) {
-            match query {
-                Query::Node(Some(port)) => self.probes.push_back(port),
-                _ => self.others.push_back(query),
-            }
-        }
+        self.queries.push(query);
     }
 
     /// Sends all queries about a node that a full sweep has.
