@@ -1,4 +1,4 @@
-//! Builds topologies, and refuses contradictory ones.
+//! Builds topologies, and refuses contradictory parts.
 
 use std::sync::Arc;
 
