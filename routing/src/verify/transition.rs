@@ -10,9 +10,9 @@ use super::dependencies::Dependencies;
 use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{PortUse, SwitchIdx, Topology};
 
-/// Returns the tables to bring into force one after the other; the last of them is the target. Within
-/// a stage, switches may change in any order, block by block or entry by entry. All switches finish
-/// a stage before any begins the next.
+/// Returns the tables to bring into force one after the other; the last of them is the target.
+/// Within a stage, switches may change in any order, block by block or entry by entry. All switches
+/// finish a stage before any begins the next.
 ///
 /// Between two tables that are each free of credit loops, such a sequence always exists:
 /// - a single stage, if every mixture of the two is acyclic;
