@@ -41,7 +41,7 @@ pub enum ParseReason {
     /// The file contains no switch.
     #[error("the file has no forwarding table")]
     NoTables,
-    /// The file contains multicast tables, alone or among others.
+    /// The file contains multicast tables.
     #[error("a multicast forwarding table begins here")]
     Multicast,
     /// The line does not belong to the format.

@@ -19,7 +19,7 @@ pub enum NetlistError {
         /// The node's index.
         index: usize,
     },
-    /// Two nodes have one GUID.
+    /// Two nodes have the same GUID.
     #[error("nodes {first} and {second} have the same GUID {guid}")]
     DuplicateNodeGuid {
         /// The GUID.
@@ -29,7 +29,7 @@ pub enum NetlistError {
         /// The index of the other node.
         second: usize,
     },
-    /// Two ports have one GUID.
+    /// Two ports have the same GUID.
     #[error(
         "ports {first_port} of node {first} and {second_port} of node {second} have the same GUID {guid}"
     )]
