@@ -114,7 +114,7 @@ pub enum SimError {
     /// The netlist has more ports than the model can number.
     #[error("the fabric has more than {max} ports")]
     TooManyPorts {
-        /// The bound.
+        /// The maximum number.
         max: u32,
     },
 }

@@ -45,7 +45,7 @@ impl Probe {
     }
 }
 
-/// The default payload of a probe in bytes: that of a management datagram.
+/// The default payload of a probe in bytes, equal to that of a management datagram.
 pub(crate) const PAYLOAD: u16 = 256;
 
 impl Sim {
