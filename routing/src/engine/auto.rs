@@ -39,11 +39,12 @@ const CANDIDATES: [EngineKind; 2] = [EngineKind::FabricTree, EngineKind::UpDn];
 /// other one is worth its larger repairs.
 const WORTH_LARGER_REPAIRS: f64 = 1.1;
 
-/// The same factor as [`WORTH_LARGER_REPAIRS`], for an engine whose repairs compute all routes anew
-/// or make switches drop packets.
+/// The factor in the sense of [`WORTH_LARGER_REPAIRS`] for an engine whose repairs compute all
+/// routes anew or make switches drop packets.
 const WORTH_WHOLE_REPAIRS: f64 = 1.25;
 
-/// The same factor as [`WORTH_LARGER_REPAIRS`], for an engine that takes seconds for all routes.
+/// The factor in the sense of [`WORTH_LARGER_REPAIRS`] for an engine that takes seconds for all
+/// routes.
 const WORTH_SECONDS: f64 = 4.0;
 
 /// The maximum number of pairs of a switch and a channel with which all engines are compared. The

@@ -70,7 +70,7 @@ pub enum GpuFindingKind {
     HcaOnWrongNuma,
     /// Ports of a host are not in the fabric.
     Unjoined,
-    /// None of a host's ports that were in the fabric is there now.
+    /// A host was in the fabric, but has no port there now.
     HostAbsent,
     /// The fabric has a port of the same name with another GUID than the inventory states.
     GuidUnknown,
