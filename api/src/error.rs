@@ -77,7 +77,7 @@ pub enum LookupError {
     WithoutLid {
         /// The node without a LID.
         node: Guid,
-        /// The reason.
+        /// The reason, in words.
         reason: String,
     },
 }
@@ -112,7 +112,7 @@ pub enum ControlError {
     /// The requested tables failed the proof; everything stays unchanged.
     #[error("refused, and everything stays as it was: {reason}")]
     Refused {
-        /// The reason.
+        /// The reason, in words.
         reason: String,
     },
     /// The request would cut off ports, and does not accept that; everything stays unchanged.
@@ -128,7 +128,7 @@ pub enum ControlError {
     Partition {
         /// The kind of refusal.
         refusal: PartitionRefusal,
-        /// The reason.
+        /// The reason, in words.
         reason: String,
     },
     /// The subnet manager is being stopped.
@@ -171,7 +171,7 @@ pub enum RoutingError {
     /// The loss of the named cable or node cannot be computed.
     #[error("{reason}")]
     Impossible {
-        /// The reason.
+        /// The reason, in words.
         reason: String,
     },
     /// The queue of requests is full.

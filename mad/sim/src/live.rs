@@ -77,9 +77,9 @@ pub enum LiveError {
     /// The port cannot have a client.
     #[error("cannot attach to port {port} of node {node}")]
     Attach {
-        /// The node.
+        /// The GUID of the node.
         node: Guid,
-        /// The port.
+        /// The number of the port.
         port: PortNum,
         /// The reason.
         source: SimError,

@@ -12,7 +12,7 @@ use crate::tally::Load;
 pub enum Probe {
     /// The packet reached the port that holds the LID.
     Delivered {
-        /// The node.
+        /// The GUID of the node.
         node: Guid,
         /// The port; 0 on a switch.
         port: PortNum,

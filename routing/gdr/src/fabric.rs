@@ -23,7 +23,7 @@ pub struct FabricPort {
     pub port: PortNum,
     /// NodeDescription, with replacement characters for invalid UTF-8.
     pub description: String,
-    /// The base LID.
+    /// The base LID of the port.
     pub lid: Lid,
     /// The LMC: the port has 2^LMC LIDs.
     pub lmc: Lmc,

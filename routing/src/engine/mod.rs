@@ -237,7 +237,7 @@ pub enum EngineError {
     /// A switch's forwarding table is too short for a LID in use.
     #[error("switch {guid} holds {capacity} forwarding entries, and the highest LID is {top}")]
     TableTooSmall {
-        /// The switch.
+        /// The GUID of the switch.
         guid: Guid,
         /// The LinearFDBCap of the switch: LIDs below this number can be forwarded.
         capacity: u16,
@@ -260,7 +260,7 @@ pub enum EngineError {
         "{engine} does not fit this fabric: {reason}; auto, fabric-tree, updn and nue route any"
     )]
     Shape {
-        /// The engine.
+        /// The name of the engine.
         engine: &'static str,
         /// The part of the fabric that does not fit.
         reason: String,
@@ -271,7 +271,7 @@ pub enum EngineError {
          auto, fabric-tree, updn and nue need one"
     )]
     TooFewLanes {
-        /// The engine.
+        /// The name of the engine.
         engine: &'static str,
         /// The number of VLs that the engine needs.
         needed: u8,
@@ -324,25 +324,25 @@ pub enum EngineKind {
     /// The engine that suits the fabric.
     #[default]
     Auto,
-    /// [`MinHop`].
+    /// The engine [`MinHop`].
     MinHop,
-    /// [`UpDn`].
+    /// The engine [`UpDn`].
     UpDn,
-    /// [`DnUp`].
+    /// The engine [`DnUp`].
     DnUp,
-    /// [`Dor`].
+    /// The engine [`Dor`].
     Dor,
-    /// [`Torus`].
+    /// The engine [`Torus`].
     Torus,
-    /// [`DragonflyPlus`].
+    /// The engine [`DragonflyPlus`].
     DragonflyPlus,
-    /// [`Nue`].
+    /// The engine [`Nue`].
     Nue,
-    /// [`FabricTree`].
+    /// The engine [`FabricTree`].
     FabricTree,
-    /// [`Dfsssp`].
+    /// The engine [`Dfsssp`].
     Dfsssp,
-    /// [`File`].
+    /// The engine [`File`].
     File,
 }
 

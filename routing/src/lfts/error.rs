@@ -80,7 +80,7 @@ pub enum ParseReason {
     /// A switch has two tables.
     #[error("the table of switch {guid} has begun in line {first_line}")]
     DuplicateSwitch {
-        /// The switch.
+        /// The GUID of the switch.
         guid: Guid,
         /// The line where its first table begins.
         first_line: usize,

@@ -30,7 +30,7 @@ pub enum TopologyError {
     /// A switch has more ports than a forwarding table can name.
     #[error("switch {guid} has {num_ports} ports: expected 0 to 254")]
     PortCount {
-        /// The switch.
+        /// The GUID of the switch.
         guid: Guid,
         /// The number of ports given.
         num_ports: u8,
@@ -41,7 +41,7 @@ pub enum TopologyError {
     /// The port is not one of the switch's external ports.
     #[error("switch {guid} has no {port:?}: expected 1 to {num_ports}")]
     NoSuchPort {
-        /// The switch.
+        /// The GUID of the switch.
         guid: Guid,
         /// The port given.
         port: PortNum,
@@ -51,9 +51,9 @@ pub enum TopologyError {
     /// Two cables end at one port.
     #[error("two cables end at {port:?} of switch {guid}")]
     PortReused {
-        /// The switch.
+        /// The GUID of the switch.
         guid: Guid,
-        /// The port.
+        /// The number of the port.
         port: PortNum,
     },
     /// Only one end of a cable states it.

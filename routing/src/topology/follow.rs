@@ -48,13 +48,13 @@ pub struct EndPart {
     pub port: PortNum,
     /// The port GUID.
     pub guid: Guid,
-    /// The base LID.
+    /// The base LID of the port.
     pub lid: Lid,
     /// The LMC; the port has 2^LMC LIDs.
     pub lmc: Lmc,
     /// The LIDs of the port's virtual ports.
     pub further: FurtherLids,
-    /// The kind of port.
+    /// The kind of the port.
     pub kind: EndpointKind,
 }
 
@@ -79,7 +79,7 @@ impl SwitchPart {
 
 /// The uses of one switch's ports; each port has one use.
 struct PortClaims {
-    /// The switch.
+    /// The GUID of the switch.
     guid: Guid,
     num_ports: u8,
     /// The use of each port, from port 0 on.

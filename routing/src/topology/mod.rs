@@ -94,7 +94,7 @@ pub struct Destination {
     pub lmc: Lmc,
     /// The LIDs of the port's virtual ports, ascending: engines give them the path of `lid`.
     pub further: FurtherLids,
-    /// The kind of port.
+    /// The kind of the port.
     pub kind: EndpointKind,
 }
 

@@ -38,7 +38,7 @@ pub struct MulticastReport {
 pub enum MulticastWitness {
     /// A link closes a cycle.
     Loop {
-        /// The multicast LID.
+        /// The multicast LID of the group.
         mlid: Lid,
         /// The switch that sends over the link.
         switch: Guid,

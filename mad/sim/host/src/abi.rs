@@ -33,7 +33,7 @@ pub struct UserMadHeader {
     pub qkey: U32,
     /// The remote LID.
     pub lid: U16,
-    /// The service level.
+    /// The service level, 0 to 15.
     pub sl: u8,
     /// The low bits of the source LID: the offset from the base LID of the port.
     pub path_bits: u8,

@@ -43,7 +43,7 @@ pub struct DevicePort {
     pub infiniband: bool,
     /// The PortState of the link.
     pub state: PortState,
-    /// The base LID.
+    /// The base LID of the port.
     pub lid: Lid,
     /// The LID mask control of the port.
     pub lmc: Lmc,

@@ -12,7 +12,7 @@ pub enum ProbeError {
     /// A directory has more entries than any machine's.
     #[error("{} has more than {most} entries", .path.display())]
     TooManyEntries {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
         /// The maximum number of entries that are read.
         most: usize,
@@ -20,7 +20,7 @@ pub enum ProbeError {
     /// A directory exists but cannot be read; the inventory would be incomplete.
     #[error("{} cannot be read ({error}): run the agent as root, or where /sys is mounted whole", .path.display())]
     Unreadable {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
         /// The error of the operating system.
         error: io::Error,

@@ -17,7 +17,7 @@ pub enum RenderError {
     /// The format cannot express a name.
     #[error("`{name}` cannot be a name of {format}: {rule}")]
     Name {
-        /// The name.
+        /// The given name.
         name: String,
         /// The name of the format.
         format: &'static str,

@@ -64,7 +64,7 @@ pub enum AdaptiveError {
     /// The order lacks a switch of the fabric.
     #[error("the order of the routes does not have switch {guid}")]
     Unordered {
-        /// The switch.
+        /// The GUID of the switch.
         guid: Guid,
     },
     /// The tables belong to another fabric.

@@ -57,7 +57,7 @@ pub enum NoGrid {
     /// A switch has more neighbours than a mesh or torus can have.
     #[error("switch {switch} has {neighbours} neighbours, where there can be {MAX_NEIGHBOURS}")]
     TooManyNeighbours {
-        /// The switch.
+        /// The GUID of the switch.
         switch: Guid,
         /// The number of its neighbours that are not neighbours of each other.
         neighbours: usize,
@@ -84,9 +84,9 @@ pub enum NoGrid {
     /// Two switches would have equal coordinates.
     #[error("switches {one} and {other} come to be at one place")]
     OnePlace {
-        /// The first switch.
+        /// The GUID of the first switch.
         one: Guid,
-        /// The second switch.
+        /// The GUID of the second switch.
         other: Guid,
     },
     /// A link connects switches that are not neighbours in the grid.

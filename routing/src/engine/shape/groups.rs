@@ -30,23 +30,23 @@ pub enum NoGroups {
     /// Two leaves are linked to each other.
     #[error("switches {one} and {other} both have hosts, and a link between them")]
     LinkedLeaves {
-        /// The first leaf.
+        /// The GUID of the first leaf.
         one: Guid,
-        /// The second leaf.
+        /// The GUID of the second leaf.
         other: Guid,
     },
     /// A switch without hosts is linked to no switch with hosts.
     #[error("switch {switch} has no hosts, and no link to a switch with hosts")]
     NoLeaf {
-        /// The switch without hosts.
+        /// The GUID of the switch without hosts.
         switch: Guid,
     },
     /// Two spines of one group are linked to each other.
     #[error("spines {one} and {other} of one group have a link between them")]
     LinkedSpines {
-        /// The first spine.
+        /// The GUID of the first spine.
         one: Guid,
-        /// The second spine.
+        /// The GUID of the second spine.
         other: Guid,
     },
     /// All switches form one group: the fabric is a tree.

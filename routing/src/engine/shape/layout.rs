@@ -35,7 +35,7 @@ pub struct SeedLink {
 /// A switch with a known position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutSeed {
-    /// The switch.
+    /// The GUID of the switch.
     pub switch: Guid,
     /// Cables of the switch, at most two for each dimension.
     pub links: Vec<SeedLink>,
