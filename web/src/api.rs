@@ -27,8 +27,8 @@ fn fields<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Reply>> {
     })
 }
 
-/// The first field, by name, that is invalid even alone, with its value and the expected form: the
-/// error of the whole query names no field.
+/// The first field, by name, that is invalid even without the others, with its value and the
+/// expected form: the error of the whole query does not state the field.
 fn wrong_field<T: DeserializeOwned>(query: &str) -> Option<String> {
     let pairs: Vec<(String, String)> = serde_html_form::from_str(query).ok()?;
     let mut values: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

@@ -131,7 +131,7 @@ impl Fabric {
     }
 }
 
-/// The groups around a host with as many more above the first one as `depth` lacks.
+/// The groups around a host, extended above the first one to the length `depth`.
 fn deepened(layers: &[String], depth: usize) -> Vec<String> {
     let Some((first, rest)) = layers.split_first() else {
         return Vec::new();

@@ -1,9 +1,9 @@
 //! Answers that simultaneous requests share.
 //!
-//! Some answers require a pass over all ports of the fabric. One request makes such an answer, and
-//! others wait for it. It is reused as long as it is about the same readings and the same snapshot
-//! of the subnet, and at most for the interval between two readings, because a reading can become
-//! stale in between.
+//! Some answers require a pass over all ports of the fabric. One request computes such an answer,
+//! and simultaneous requests wait for it. The answer is reused as long as the readings and the
+//! snapshot of the subnet stay the same, and at most for the interval between two readings, because
+//! a reading can become stale meanwhile.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -62,8 +62,8 @@ impl<T> Default for Shown<T> {
 }
 
 impl<T: Clone + Send + 'static> Shown<T> {
-    /// Returns the last answer if it belongs to the present moment; otherwise runs `make` on a
-    /// thread of its own. The work continues, and its answer is kept, even if the client has gone.
+    /// Returns the last answer if it is still valid; otherwise runs `make` on a separate thread.
+    /// The work continues, and its answer is kept, even if the client has gone.
     ///
     /// # Errors
     /// `make` panicked.

@@ -46,9 +46,9 @@ pub struct TlsFiles {
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {reason}", path.display())]
 pub struct TlsError {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// The error.
+    /// The description of the error.
     pub reason: String,
 }
 
@@ -60,8 +60,8 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// Creates settings from `files`. Until a [`ServerTls::reload`] succeeds, every connection is
-    /// refused.
+    /// Creates settings from `files`. Every connection is refused until a [`ServerTls::reload`]
+    /// succeeds.
     pub fn new(files: TlsFiles) -> ServerTls {
         ServerTls {
             files,
@@ -259,7 +259,7 @@ fn certificate_refusal(reason: &CertificateError, other: &str) -> String {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             format!("the certificate of the {other} is not valid yet: compare the clocks")
         }
-        // In the second case, the issuer has the name of a trusted CA, but another key.
+        // A bad signature means that the issuer has the name of a trusted CA, but another key.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => format!(
             "the certificate of the {other} is from no CA that is trusted here: compare its issuer with the file of CAs"
         ),
@@ -277,7 +277,7 @@ fn alert_received(alert: AlertDescription, other: &str) -> String {
         AlertDescription::CertificateExpired => {
             format!("the {other} refused the certificate shown to it: it has expired")
         }
-        // In the second case, the issuer has the name of a trusted CA, but another key.
+        // A decryption error means that the issuer has the name of a trusted CA, but another key.
         AlertDescription::UnknownCA | AlertDescription::DecryptError => format!(
             "the {other} refused the certificate shown to it: it is from no CA that the {other} trusts"
         ),

@@ -15,13 +15,13 @@ pub(super) struct Acts {
 }
 
 impl Acts {
-    /// Records requests in `log`; without a log nothing is recorded.
+    /// Creates a recorder that writes to `log`; without a log, nothing is recorded.
     pub(super) fn new(log: Option<Arc<dyn ActionLog>>) -> Acts {
         Acts { log }
     }
 
-    /// Begins a request, `action` on `detail`. It is recorded when it ends, or when the client
-    /// disconnects before.
+    /// Begins a request, `action` on `detail`. The request is recorded when it ends, or when the
+    /// client disconnects before.
     pub(super) fn begin(&self, from: &Extensions, action: &str, detail: String) -> Act {
         Act {
             log: self.log.clone(),
@@ -51,7 +51,7 @@ impl Act {
         self
     }
 
-    /// Adds to the record what the request did, if anything.
+    /// Adds the effect of the request, if any, to the record.
     pub(super) fn add(&mut self, text: &str) {
         if !text.is_empty() {
             self.note.detail = format!("{}: {text}", self.note.detail);

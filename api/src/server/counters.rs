@@ -41,7 +41,7 @@ impl Counters {
     }
 }
 
-/// The span that a request names.
+/// The span of a request.
 fn past_span(
     counters: &Arc<dyn CountersQueries>,
     since_unix_ms: u64,
@@ -62,7 +62,7 @@ fn past_span(
     })
 }
 
-/// The step that a request asks for; `None` for one by the span.
+/// The requested step; `None` to derive it from the span.
 fn step(step_seconds: u32, span: PastSpan) -> Result<Option<u32>, Status> {
     let Some(step_ms) = u64::from(step_seconds)
         .checked_mul(1000)
@@ -91,7 +91,7 @@ async fn from_past<T: Send + 'static>(
     Ok(Response::new(answer?))
 }
 
-/// The number of ports that a request asks for.
+/// The requested number of ports, or the default.
 fn top_limit(limit: u32) -> usize {
     match limit {
         0 => DEFAULT_TOP_PORTS,
@@ -140,7 +140,7 @@ fn part(text: &str) -> Result<Option<Selector>, Status> {
     }
 }
 
-/// The interval between two messages that a request asks for.
+/// The requested interval between two messages, or the default.
 fn interval(request: &v1::WatchTopPortsRequest) -> Result<Duration, Status> {
     let interval = match request.interval_ms {
         0 => return Ok(DEFAULT_TOP_EVERY),

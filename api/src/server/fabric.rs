@@ -19,8 +19,7 @@ use crate::traits::{Reports, Subnet};
 pub(super) struct Fabric {
     pub(super) subnet: Arc<dyn Subnet>,
     pub(super) reports: Option<Arc<dyn Reports>>,
-    /// The connections of the Unix socket, and those over TCP; `None` if requests come through
-    /// neither.
+    /// The connections of the Unix socket and over TCP; `None` if requests come through neither.
     pub(super) connections: Option<[Arc<Connections>; 2]>,
 }
 

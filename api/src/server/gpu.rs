@@ -19,7 +19,7 @@ use crate::gpu::{GpuImportError, GpuSubject, Gpus, InventoryDigest};
 use crate::limits::{MAX_FILE_READERS, MAX_WATCHERS};
 use crate::traits::Subnet;
 
-/// Serves inventories of GPU hosts, joined with the fabric.
+/// Serves inventories of GPU hosts, matched with the fabric.
 #[derive(Clone)]
 pub(super) struct GpuHints {
     pub(super) gpus: Option<Arc<dyn Gpus>>,
@@ -56,7 +56,7 @@ impl GpuHints {
         done.map(Response::new)
     }
 
-    /// The file that a request asks for.
+    /// Renders the requested file.
     async fn file(
         &self,
         request: v1::ExportGpuFileRequest,

@@ -41,8 +41,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Creates a reader of `backend`. Its status has no connections, because these belong to gRPC's
-    /// listeners.
+    /// Creates a reader of `backend`. The reader's status has no connections, because connections
+    /// belong to gRPC's listeners.
     pub fn new(backend: &Backend, stopping: signal::Receiver<bool>) -> Reader {
         let subnet = || Arc::clone(&backend.subnet);
         let control = || Arc::clone(&backend.control);

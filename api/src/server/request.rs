@@ -26,8 +26,8 @@ pub(super) fn node_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid
     Ok(named_node(subnet, text)?.map(|node| node.key))
 }
 
-/// The GUID of the node that a filter names, present or gone; `None` if the filter is empty. For
-/// lists that also cover nodes that have gone.
+/// The GUID of the node in a filter, present or gone; `None` if the filter is empty. Serves lists
+/// that also cover nodes that have gone.
 pub(super) fn node_or_gone_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid>, Status> {
     if text.is_empty() {
         return Ok(None);
@@ -261,7 +261,7 @@ pub(super) fn port_action(field: &str, value: i32) -> Result<PortAction, Status>
     }
 }
 
-/// An order of ports; by use where it is unspecified.
+/// Parses an order of ports; the default is the order by use.
 pub(super) fn port_order(field: &str, value: i32) -> Result<PortOrder, Status> {
     match PortOrder::try_from(value).map_err(|_| unknown(field, value))? {
         PortOrder::Unspecified => Ok(PortOrder::Use),

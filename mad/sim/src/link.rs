@@ -19,7 +19,7 @@ const SELF_ACTIVATION: Duration = Duration::from_micros(5);
 impl Sim {
     /// Executes the effects that agents returned.
     pub(crate) fn take_effects(&mut self) {
-        // No effect causes a further effect, because agents are not involved.
+        // The effects cause no further effects, because agents are not involved.
         let mut effects = std::mem::take(&mut self.effects);
         for effect in effects.drain(..) {
             match effect {
@@ -41,8 +41,8 @@ impl Sim {
         self.effects = effects;
     }
 
-    /// Handles a port that became Armed. If both ends of its link are Armed, those that activate by
-    /// themselves do so.
+    /// Handles a port that became Armed. If both ends of its link are Armed, ends that activate by
+    /// themselves become Active.
     fn note_armed(&mut self, port: u32) {
         let peer = self.fabric.port(port).peer;
         if peer == NONE || self.fabric.port(peer).info.port_state() < PortState::Armed {

@@ -2,7 +2,7 @@
 //!
 //! General service datagrams and the data packets of [probes](Sim::probe) count on each link that
 //! they cross, and where they are lost; SMPs do not. A [symptom](Sim::set_errors) makes a counter
-//! increase by itself.
+//! grow without traffic.
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;

@@ -35,7 +35,7 @@ pub(crate) struct AttachedClient {
     send_free: Time,
     /// Whether only responses to waiting requests are delivered.
     matches: bool,
-    /// The waiting requests, by their class and the low half of their transaction identifier. For
+    /// The waiting requests, by class and the low half of the transaction identifier. Used for
     /// look-ups only, never iterated.
     waiting: HashMap<(Class, u32), u64>,
     serial: u64,
@@ -58,7 +58,7 @@ pub struct Sim {
     pub(crate) clients: Vec<AttachedClient>,
     pub(crate) counters: SimCounters,
     pub(crate) performance: Performance,
-    /// The agents of congestion control. For look-ups only, never iterated.
+    /// The agents of congestion control. Used for look-ups only, never iterated.
     pub(crate) congestion: CongestionAgents,
     pub(crate) faults: FabricFaults,
     pub(crate) journal: Option<SetJournal>,
@@ -166,7 +166,7 @@ impl Sim {
     /// Sends a datagram as an operating system does: if `timeout` is not zero, the host waits for a
     /// response, and if none arrives in time, the client receives [`Inbound::SendFailed`].
     ///
-    /// From the first use on, responses without a waiting request do not reach this client; they
+    /// From the first call on, responses without a waiting request do not reach this client; they
     /// are counted as [`DropReason::TooLate`].
     pub fn send_with_timeout(
         &mut self,

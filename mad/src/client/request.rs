@@ -149,7 +149,7 @@ pub struct Request<C> {
     /// The priority of the request.
     pub priority: Priority,
     /// The number of times that the client may use up the [retries](super::ClientConfig::retries),
-    /// at least 1, as long as recent losses alone explain that no attempt was answered.
+    /// at least 1, as long as recent losses suffice to explain that no attempt was answered.
     pub rounds: u8,
     /// RespTimeValue of the target as a time (IBA 14.2.5.6); zero if unknown. The last attempt waits
     /// at least this long before the target counts as silent.
@@ -259,7 +259,7 @@ pub struct Completion<C> {
     pub m_key: u64,
 }
 
-/// The response of the target. Its status may be an error: see [`Response::status`].
+/// The response of the target. The status may be an error: see [`Response::status`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Response {
     /// The attribute of the response.

@@ -73,7 +73,8 @@ bits! { MadHeader {
 } }
 
 impl MadHeader {
-    /// Writes the header in one line, with `status` instead of its own status, which may include D.
+    /// Writes the header on one line, with `status` in place of the header's own status, which may
+    /// include D.
     pub(super) fn write_with(&self, status: Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -136,7 +137,7 @@ impl Method {
     pub const SEND: Method = Method(0x03);
     /// A report of an event at the sender.
     pub const TRAP: Method = Method(0x05);
-    /// A trap, passed on to a subscriber.
+    /// A trap that the manager passes on to a subscriber.
     pub const REPORT: Method = Method(0x06);
     /// A request to the sender of a trap not to repeat the trap.
     pub const TRAP_REPRESS: Method = Method(0x07);
@@ -159,7 +160,7 @@ impl Method {
     /// The response to [`Method::DELETE`].
     pub const DELETE_RESPONSE: Method = Method(0x95);
 
-    /// R, the top bit, which is set in responses. TrapRepress answers a Trap without it.
+    /// R, the top bit, is set in responses. TrapRepress answers a Trap without R.
     pub const RESPONSE_BIT: u8 = 0x80;
 
     /// Whether the R bit is set.

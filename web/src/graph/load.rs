@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::Drawn;
 
-/// The use and errors of links between switches: a value for each link of the graph of the same
-/// generation, in its order. For several cables between two switches, it is the worst cable's
-/// value.
+/// The use and errors of links between switches: one value for each link of the graph of the same
+/// generation, in the graph's order. Several cables between two switches have the value of the
+/// worst cable.
 #[derive(Debug, Default, Serialize, PartialEq)]
 pub(crate) struct Load {
     /// The generation of the graph.

@@ -18,7 +18,7 @@ pub(crate) use self::load::Load;
 use crate::limits::GRAPH_AGE;
 use crate::reply;
 
-/// A fabric to be drawn. The columns of one table have one length; indices of switches are those of
+/// A fabric to be drawn. All columns of a table have one length; indices of switches refer to
 /// `guid`.
 #[derive(Debug, Default, Serialize, PartialEq)]
 pub struct Graph {
@@ -30,7 +30,7 @@ pub struct Graph {
     pub width: f64,
     /// The height of the drawing, in cells.
     pub height: f64,
-    /// The switches, including those that have gone, at their former positions.
+    /// The switches, including switches that have gone, at their former positions.
     pub switches: Switches,
     /// The rectangles of the switches of one tier and pod: tier, pod or -1, number of switches,
     /// left and upper edge, width, height, pitch, and the distance of two lines.
@@ -56,7 +56,7 @@ pub struct Graph {
 pub struct Switches {
     /// The GUIDs, as `0x` and 16 hexadecimal digits.
     pub guid: Vec<String>,
-    /// The NodeDescriptions.
+    /// The NodeDescription of each switch.
     pub name: Vec<String>,
     /// The LIDs; 0 for none.
     pub lid: Vec<u32>,

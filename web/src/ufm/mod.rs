@@ -1,8 +1,8 @@
 //! The REST interface of UFM, as far as clients that manage partitions need it.
 //!
-//! Paths below `/ufmRest`, `/ufmRestV2` and `/ufmRestV3` are served alike. Every request needs an
-//! identity, passes the gate of gRPC (role, rate, audit log), and ends in the calls of
-//! [`rsm_api::Control`] and [`rsm_api::Subnet`]: there is no other way to the fabric.
+//! Paths below `/ufmRest`, `/ufmRestV2` and `/ufmRestV3` are equivalent. Every request needs an
+//! identity, passes the gate of gRPC (role, rate, audit log), and ends in calls of
+//! [`rsm_api::Control`] and [`rsm_api::Subnet`]: the interface has no other access to the fabric.
 
 mod body;
 mod inventory;
@@ -41,12 +41,12 @@ pub struct UfmSettings {
     pub gate: Arc<Gate>,
     /// Whether a partition stays when its last member leaves.
     pub keeps_empty: bool,
-    /// The configuration of the subnet manager.
+    /// The configuration of the subnet manager that clients check.
     pub conf: SmConf,
 }
 
-/// The configuration of the subnet manager, as far as clients check it. Keys themselves are not
-/// shown: clients check whether they are the default ones.
+/// The configuration of the subnet manager, as far as clients check it. The interface never shows
+/// keys: clients only check whether keys are the default ones.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SmConf {
     /// The upper half of every GID.
@@ -67,7 +67,7 @@ pub(crate) struct Ufm {
     subnet: Arc<dyn Subnet>,
     control: Arc<dyn Control>,
     actions: Option<Arc<dyn ActionLog>>,
-    /// The permits for answers about all ports or members.
+    /// The permits for requests that examine all ports or members.
     lists: Arc<Semaphore>,
     jobs: Jobs,
 }
@@ -77,7 +77,7 @@ pub(crate) fn is_path(path: &str) -> bool {
     below(path).is_some()
 }
 
-/// The part of a path after the prefix; `None` for other paths.
+/// The part of a path after the prefix; `None` for a path outside the interface.
 fn below(path: &str) -> Option<&str> {
     let mut rests = PREFIXES
         .iter()
@@ -85,11 +85,11 @@ fn below(path: &str) -> Option<&str> {
     rests.find(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A refusal with its HTTP status.
+/// The HTTP status and the text of a refusal.
 type Refused = (StatusCode, String);
 
 /// The ports that a change cut off, in a few words for the logs. The interface has no field for
-/// them, and its clients cannot confirm that they may be cut off.
+/// them, and its clients cannot confirm the loss in advance.
 type CutOff = String;
 
 fn bad(text: impl Into<String>) -> Refused {
@@ -147,7 +147,7 @@ impl Ufm {
         }
     }
 
-    /// Makes a change, and answers it: with a job where UFM has one, else with an empty object.
+    /// Makes a change, and answers with a job if UFM has one for it, else with an empty object.
     async fn make(
         &self,
         caller: &Caller,
@@ -211,7 +211,7 @@ impl Ufm {
         }
     }
 
-    /// An answer that examines all ports or members, on a thread for blocking work.
+    /// Computes an answer that examines all ports or members, on a thread for blocking work.
     async fn list(
         &self,
         make: impl FnOnce() -> Result<serde_json::Value, Refused> + Send + 'static,
@@ -226,7 +226,7 @@ impl Ufm {
         }
     }
 
-    /// Carries a change out, with its entries in the audit log and the journal.
+    /// Carries out a change, and records it in the audit log and the journal.
     async fn change(
         &self,
         caller: &Caller,
@@ -295,7 +295,7 @@ impl Ufm {
                     existing: ExistingPartition::Refuse,
                 };
                 let made = self.ask(caller, p_key, action).await;
-                // Clients look for this status, and for `exist` in the text.
+                // Clients look for this status, and for the word `exist` in the text.
                 made.map_err(|(code, text)| match self.partition(p_key) {
                     Some(_) if code == StatusCode::CONFLICT => bad(text),
                     _ => (code, text),
@@ -331,7 +331,7 @@ impl Ufm {
         }
     }
 
-    /// Removes members. It is no failure if none of them exists: a partition is deleted with its
+    /// Removes members. Members that do not exist are no error: a partition is deleted with its
     /// last member, and clients repeat requests.
     async fn remove(
         &self,
@@ -365,7 +365,7 @@ impl Ufm {
         qos.of_existing(&found)
     }
 
-    /// The partition with this P_Key.
+    /// The partition with this P_Key; `None` if it does not exist.
     fn partition(&self, p_key: u16) -> Option<v1::Partition> {
         let before = p_key.checked_sub(1);
         let found = self.subnet.partitions(before, 1).items.into_iter().next();

@@ -14,7 +14,7 @@ pub(crate) enum Failure {
     ReaderGone,
     /// The output could not be written.
     Output(io::Error),
-    /// The command line asks for something that the command cannot do.
+    /// The command line requests something that the command cannot do.
     Usage(String),
     /// A file could not be written.
     File(String),
@@ -22,7 +22,7 @@ pub(crate) enum Failure {
     Refused(String),
     /// No server answered.
     Unreachable(String),
-    /// A check of the report warns or fails: its output says so.
+    /// A check of the report warns or fails; the output states it.
     Checked { fails: bool },
 }
 
@@ -55,7 +55,7 @@ impl Failure {
         }
     }
 
-    /// The exit code, as the long help lists it.
+    /// The exit code, which the long help lists.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Failure::ReaderGone => ExitCode::SUCCESS,

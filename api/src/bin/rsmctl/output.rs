@@ -104,7 +104,7 @@ impl Output {
         self.layout.width
     }
 
-    /// The line in this colour, where the output has colours.
+    /// Colours a line, if the output has colours.
     pub(crate) fn tinted(&self, tint: Tint, line: &str) -> String {
         match tint.sgr().filter(|_| self.is_coloured) {
             Some(sgr) => format!("\x1b[{sgr}m{line}\x1b[0m"),
@@ -112,7 +112,7 @@ impl Output {
         }
     }
 
-    /// One value as JSON over several lines.
+    /// Prints one value as JSON over several lines.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_writer_pretty(&mut self.writer, value).map_err(io::Error::from)?;
         self.line("")
@@ -178,7 +178,7 @@ impl Output {
         self.only_table(rows)
     }
 
-    /// Prints the items of a list as JSON, as many as requested.
+    /// Prints the items of a list as JSON, limited to the requested number.
     pub(crate) fn json_list<T: Serialize>(&mut self, mut items: Vec<T>) -> Result<(), Failure> {
         self.waits_for_list = false;
         items.truncate(self.layout.limit.unwrap_or(usize::MAX));
@@ -194,7 +194,7 @@ impl Output {
         self.table(rows)
     }
 
-    /// Sorts and limits the rows of a list. Of several tables only some may have the column.
+    /// Sorts and limits the rows of a list. A table without the sort column stays unsorted.
     fn arrange(&mut self, rows: &mut Rows) {
         if let Some(sort) = &self.layout.sort
             && let Err(error) = rows.sort(sort)

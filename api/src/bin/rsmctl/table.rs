@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, pr
 
 use crate::text::printable;
 
-/// The widest table where the output is no terminal, in columns.
+/// The width of a table in columns if the output is no terminal.
 pub(crate) const WIDTH: usize = 100;
 
 /// The columns of the terminal that standard output is; `None` where it is none.
@@ -18,7 +18,7 @@ pub(crate) fn terminal_width() -> Option<usize> {
         .filter(|&width| width > 0)
 }
 
-/// The maximum width of a column that never wraps, in columns of the terminal: that of a time
+/// The maximum width, in columns of the terminal, of a column that never wraps: the width of a time
 /// stamp.
 const UNBROKEN: usize = 24;
 
@@ -50,7 +50,7 @@ impl FromStr for Sort {
     }
 }
 
-/// How a table is printed.
+/// The layout of a printed table.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     /// The widest table; [`usize::MAX`]: all columns, and each row on one line.

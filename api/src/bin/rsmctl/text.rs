@@ -11,8 +11,8 @@ pub(crate) use crate::time::timestamp;
 /// The mark of an absent value.
 pub(crate) const NONE: &str = "-";
 
-/// Text without the decoration that switches put around their host name, `MF0;leaf-03:MQM8790/U1`:
-/// `leaf-03`. Of a chassis, the part stays: `MF0;core:CS8500/L01/U1` reads `core/L01`.
+/// Removes the decoration that switches put around their host name: `MF0;leaf-03:MQM8790/U1`
+/// becomes `leaf-03`. The part of a chassis stays: `MF0;core:CS8500/L01/U1` becomes `core/L01`.
 pub(crate) fn plain_names(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

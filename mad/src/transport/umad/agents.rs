@@ -22,8 +22,8 @@ const MANAGER_METHODS: &[u8] = &[
     Method::TRAP_REPRESS.0,
 ];
 
-/// The classes of a subnet manager. In performance management and
-/// congestion control it only sends requests.
+/// The classes of a subnet manager. For performance management and congestion control, it only
+/// sends requests.
 const MANAGER: &[AgentSpec] = &[
     AgentSpec {
         class: Class::SUBNET_DIRECTED,

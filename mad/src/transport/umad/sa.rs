@@ -14,7 +14,7 @@ use crate::transport::{
 };
 use crate::wire::header::Class;
 
-/// The number of times that the kernel sends an unacknowledged segment again. It waits 2 s each
+/// The number of times that the kernel sends an unacknowledged segment again; it waits 2 s each
 /// time.
 const RMPP_RETRIES: u8 = 4;
 
@@ -28,7 +28,7 @@ pub(super) struct Agent {
     pub(super) shared: Arc<Shared>,
 }
 
-/// The part of a transport that serves the SA. It stays while the port is opened again.
+/// The part of a transport that serves the SA, which stays when the port is reopened.
 pub(super) struct SaHalf {
     /// The agent of the SA; `None` while the port is closed.
     agent: RwLock<Option<Agent>>,
@@ -51,13 +51,13 @@ impl SaHalf {
         })
     }
 
-    /// Whether messages of the SA go to a sink of its own.
+    /// Whether messages of the SA go to a separate sink.
     pub(super) fn has_sink(&self) -> bool {
         self.sink.is_some()
     }
 
-    /// The sink that the receive thread uses: that thread reads the SA's messages if the SA has no
-    /// descriptor of its own.
+    /// The sink for the receive thread, which reads the SA's messages if the SA has no separate
+    /// descriptor.
     pub(super) fn sink(half: &Arc<SaHalf>) -> Option<SaSink> {
         half.sink.as_ref()?;
         let half = Arc::clone(half);
@@ -153,16 +153,16 @@ fn note_failure(failures: &mut ReadFailures, error: &io::Error, shared: &Shared)
     }
 }
 
-/// The sending half of the SA of a [`UmadTransport`](super::UmadTransport): usable from any thread,
+/// The sending half of the SA of a [`UmadTransport`](super::UmadTransport), usable from any thread,
 /// and closed while the transport is. The SA's owner also receives through it.
 ///
-/// The kernel does RMPP: it sends and delivers whole messages. ibsim replaces the kernel and has no
-/// RMPP: it sends only the first datagram of a longer message, and delivers 224 bytes of a
+/// The kernel does RMPP: it sends and delivers whole messages. ibsim, which replaces the kernel,
+/// has no RMPP: it sends only the first datagram of a longer message, and delivers 224 bytes of a
 /// datagram. This half does not work around that; responses of one datagram still arrive.
 ///
 /// A device has a descriptor for subnet management and one for the SA, so that no message of the SA
-/// waits for the receive thread. If there is no second descriptor, that thread reads for the SA as
-/// well.
+/// waits for the receive thread. If there is no second descriptor, the receive thread reads for the
+/// SA as well.
 pub struct UmadSaPort {
     pub(super) half: Arc<SaHalf>,
     /// The port as it was when this half was made.

@@ -1,4 +1,4 @@
-//! Adapters whose place in the host says one role, and whose leaf says another.
+//! Finds adapters whose PCIe place and whose leaf imply different roles.
 
 use super::inventories::port_name;
 use crate::Analysis;
@@ -9,17 +9,18 @@ use crate::join::Joined;
 use crate::roles::{LeafUse, RoleReason, TrafficRole};
 use crate::survey::of_gpu_hosts;
 
-/// A port that computes for its place, beside one that its leaf would rather have compute.
+/// A port that PCIe makes a compute port, beside a port that the leaves would make one.
 struct Doubt {
-    /// Near GPUs, at a leaf with nodes that have no GPU.
+    /// The port near GPUs, at a leaf with nodes that have no GPU.
     near: usize,
-    /// Far from GPUs, at a leaf of GPU hosts alone.
+    /// The port far from GPUs, at a leaf of GPU hosts only.
     far: usize,
-    /// The GPUs that are nearer to the first, by place.
+    /// The GPUs that are nearer to `near`, by position.
     gpus: Vec<usize>,
 }
 
-/// Hosts where PCIe and leaves disagree on the role of ports, unless the operator has set it.
+/// The hosts where PCIe and leaves disagree on the role of ports that the operator has not
+/// configured.
 pub(super) fn find(analysis: &Analysis) -> Vec<GpuFinding> {
     let Some(fabric) = &analysis.fabric else {
         return Vec::new();
@@ -38,12 +39,12 @@ pub(super) fn find(analysis: &Analysis) -> Vec<GpuFinding> {
     findings
 }
 
-/// The doubts about a host; `foreign` is the share of nodes without GPUs at a port's leaf, in
+/// The disagreements at a host; `foreign` is the share of nodes without GPUs at a port's leaf, in
 /// thousandths.
 ///
-/// A server of another kind at the leaf of a rail is no doubt, and neither is a leaf for storage
-/// without a server: all ports that compute for being near a GPU have to be at leaves with other
-/// nodes, and at least as many others at leaves without.
+/// A non-GPU server at the leaf of a rail is ignored, and so is a storage leaf without a server:
+/// all ports that compute because they are near a GPU must be at leaves with other nodes, and at
+/// least as many other ports at leaves without.
 fn doubts(host: &Host, foreign: impl Fn(usize) -> Option<u32>) -> Vec<Doubt> {
     let ports = 0..host.inventory.hca_ports.len();
     let role = |port: &usize| host.roles[*port];
@@ -56,7 +57,7 @@ fn doubts(host: &Host, foreign: impl Fn(usize) -> Option<u32>) -> Vec<Doubt> {
     };
     let mut taken: Vec<usize> = taken_for(RoleReason::NearGpu).collect();
     if taken.is_empty() {
-        // No port is near a GPU; those that are the least far count in their place.
+        // No port is near a GPU, so the nearest ports take that part.
         taken = taken_for(RoleReason::NearestOfGpu).collect();
     }
     let left: Vec<usize> = ports.clone().filter(is_left).collect();

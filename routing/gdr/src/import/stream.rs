@@ -1,5 +1,5 @@
-//! Output of many hosts in one text, as `pdsh` and `clush` print it: each line
-//! behind the name of its host.
+//! Splits the output of many hosts in one text, as `pdsh` and `clush` print it: the name of its
+//! host precedes each line.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,15 @@ use super::error::{ImportError, ImportReason};
 use super::text;
 use crate::hosts::is_host_name;
 
-/// The most bytes of a stream: 4096 hosts with a matrix of 16 KiB.
+/// The maximum size of a stream in bytes: 4096 hosts with a matrix of 16 KiB each.
 pub const MAX_STREAM_BYTES: usize = 64 << 20;
 
-/// The text of each host of a stream (`node01: …`), by name; `None` where the text is that of one
-/// host without its name. Messages of the parallel shell (`pdsh@admin: …`) are no host's.
+/// The text of each host of a stream (`node01: …`), by name; `None` if the text is that of a single
+/// host, without names. Messages of the parallel shell (`pdsh@admin: …`) are left out.
 ///
 /// # Errors
-/// Bytes that are no text, a line without the name of a host, or more than [`MAX_STREAM_BYTES`].
+/// The bytes are no text, a line lacks the name of its host, or there are more than
+/// [`MAX_STREAM_BYTES`].
 pub fn hosts_of_stream(bytes: &[u8]) -> Result<Option<BTreeMap<String, String>>, ImportError> {
     if bytes.len() > MAX_STREAM_BYTES {
         return Err(ImportError::new(1, ImportReason::TooLong(bytes.len())));
@@ -22,7 +23,7 @@ pub fn hosts_of_stream(bytes: &[u8]) -> Result<Option<BTreeMap<String, String>>,
     let text = text::decode(bytes)?;
     let lines = (1u32..).zip(text.lines());
     let mut lines = lines.filter(|(_, line)| !line.trim().is_empty() && !is_of_shell(line));
-    // The legend of a matrix has some lines like that (`NIC0: mlx5_0`), never the first.
+    // The legend of a matrix has similar lines (`NIC0: mlx5_0`), but never as the first line.
     let tagged = |(_, line): &(u32, &str)| of_host(line).is_some();
     let starts = lines.clone().next().as_ref().is_some_and(tagged);
     let (named, all) = (lines.clone().filter(tagged).count(), lines.clone().count());
@@ -40,13 +41,13 @@ pub fn hosts_of_stream(bytes: &[u8]) -> Result<Option<BTreeMap<String, String>>,
     Ok(Some(hosts))
 }
 
-/// The host before a line, and the line.
+/// Splits a line into the name of the host and the rest; `None` if it has no name.
 fn of_host(line: &str) -> Option<(&str, &str)> {
     let (host, content) = line.split_once(':')?;
     is_host_name(host).then(|| (host, content.strip_prefix(' ').unwrap_or(content)))
 }
 
-/// Whether a line is a message of the parallel shell itself.
+/// Whether a line is a message of the parallel shell.
 fn is_of_shell(line: &str) -> bool {
     ["pdsh@", "clush:", "dsh@"]
         .into_iter()

@@ -6,9 +6,9 @@ use crate::hints::GpuHint;
 use crate::host::Host;
 use crate::inventory::LinkShape;
 
-/// One host for people: its GPUs, links, ports, the matrix of tiers, and the hints.
+/// Describes one host for the operator: its GPUs, links, ports, the matrix of tiers, and the hints.
 ///
-/// Returns `None` for a host that is not known.
+/// `None` if the host is unknown.
 pub fn describe(analysis: &Analysis, host: &str) -> Option<String> {
     let place = analysis.place(host)?;
     let mut out = String::new();

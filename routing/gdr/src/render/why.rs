@@ -1,4 +1,4 @@
-//! Why a host or a device of a host is not there.
+//! Explains why a host, or a device of a host, is missing.
 
 use std::fmt::Write as _;
 
@@ -6,8 +6,8 @@ use crate::Analysis;
 use crate::host::Host;
 use crate::join::{Joined, NotJoined};
 
-/// Each port of the host that is not in the fabric, with the reason and the remedy; nothing where
-/// all are.
+/// Writes each port of the host that is not in the fabric, with the reason and the remedy; nothing
+/// if all ports are there.
 pub(super) fn missing_ports(out: &mut String, host: &Host) -> std::fmt::Result {
     let ports = host.inventory.hca_ports.iter().zip(&host.joined);
     let missing = ports.filter_map(|(port, joined)| match joined {
@@ -42,7 +42,7 @@ const fn text(reason: NotJoined) -> &'static str {
     }
 }
 
-/// Why a host that has no inventory is not known, and what to do.
+/// Explains why a host without an inventory is unknown, and what to do.
 pub fn why_unknown(analysis: &Analysis, host: &str) -> String {
     let shown = host.escape_debug();
     let mut out = format!("nothing is known of GPU host `{shown}`: ");

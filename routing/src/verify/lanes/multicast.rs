@@ -28,7 +28,7 @@ pub struct LaneDependencies<'a> {
 pub(crate) type Sender = (SwitchIdx, PortNum);
 
 impl<'a> LaneDependencies<'a> {
-    /// Creates the dependencies of unicast packets, where each switch may follow any of `tables`.
+    /// Creates the dependencies of unicast packets; each switch may follow any of `tables`.
     pub fn of(topology: &'a Topology, tables: &[&Tables], lanes: &'a Lanes) -> Self {
         let graph = Graph::new(topology, lanes);
         let astray = ways::add_all(&graph, tables);
@@ -36,9 +36,9 @@ impl<'a> LaneDependencies<'a> {
     }
 
     /// Adds packets to one multicast LID, by the masks of its switches, with each of `levels` (a
-    /// bit for each SL), from any port that is no link between switches.
+    /// bit for each SL), from any port without a link to a switch.
     ///
-    /// `masks` are sorted by switch; a switch that is not listed forwards nothing.
+    /// `masks` are sorted by switch; a switch that is not in the list forwards nothing.
     pub fn add_multicast(&mut self, masks: &[(SwitchIdx, PortMask)], levels: u16) {
         let mask_of = |switch: SwitchIdx| {
             let place = masks.binary_search_by_key(&switch, |&(at, _)| at);

@@ -17,7 +17,7 @@ const TOGETHER: usize = 32;
 const SPACE: usize = 96;
 
 /// Adds the packets to all LIDs, where each switch may follow any of some tables, and returns the
-/// first place where one leaves the routing's VLs.
+/// first place where a packet leaves the routing's VLs.
 pub(super) fn add_all(graph: &Graph<'_>, tables: &[&Tables]) -> Option<LaneChannel> {
     let switches: Vec<SwitchIdx> = graph.topology().indices().collect();
     let parts: Vec<Option<LaneChannel>> = switches

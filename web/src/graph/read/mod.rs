@@ -22,9 +22,9 @@ struct Parts {
 }
 
 impl Parts {
-    /// Reads all parts, and reads again if the subnet has changed in between. In the end the parts
-    /// may be of two generations: the earlier one is stated, so that the reader sees that there is
-    /// a newer one.
+    /// Reads all parts, and reads again if the subnet has changed meanwhile. If the parts still
+    /// belong to two generations, the result states the earlier one, so that the reader knows of a
+    /// newer one.
     fn read(subnet: &dyn Subnet) -> Parts {
         let filter = NodeFilter {
             kind: Some(NodeKind::Switch),
@@ -164,9 +164,9 @@ fn joined_before(ends: [PortId; 2], index: &HashMap<Guid, u32>) -> Option<Joined
     .filter(|_| b.is_some())
 }
 
-/// Ranks the switches from `present` on, which routing no longer ranks, like most of the similar
-/// switches: those with a common neighbour that have hosts if they do. They thus stay in their
-/// tier.
+/// Ranks the switches from `present` on, which routing no longer ranks, by the majority of similar
+/// switches: switches with a common neighbour that equally have hosts or have none. Switches that
+/// have gone thus stay in their tier.
 fn rank_gone(
     switches: &mut [Keyed<Guid, v1::Node>],
     present: usize,

@@ -1,4 +1,4 @@
-//! One file per subcommand, and a line of [`Question`] for each that asks a server.
+//! The subcommands: one file each, and a line of [`Question`] for each that queries a server.
 
 mod aliases;
 mod arguments;

@@ -66,7 +66,7 @@ fn begins_late(began: u64, since: u64, session: &mut Session) -> Result<(), Fail
     }
 }
 
-/// One line of the table: a counter with its chart.
+/// A line of the table: a counter with its chart.
 struct Row {
     name: String,
     per_s: String,
@@ -164,8 +164,8 @@ fn rows(series: &v1::GetCounterSeriesResponse) -> Vec<Row> {
     rows
 }
 
-/// A chart of at most `width` columns. Of steps that share a column the highest is shown; a time
-/// without readings is a blank.
+/// A chart of at most `width` columns. A column shows the highest of its steps; a time without
+/// readings is a blank.
 fn bars(values: &[Option<f64>], width: usize) -> String {
     let highest = values.iter().copied().flatten().fold(0.0, f64::max);
     let together = values.len().div_ceil(width.max(1)).max(1);

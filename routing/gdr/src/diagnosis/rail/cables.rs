@@ -1,4 +1,4 @@
-//! Cables that end at leaves of other rails, and cables of storage ports at leaves of rails.
+//! Finds cables that end at leaves of other rails, and storage cables at leaves of rails.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,9 +17,9 @@ struct Storage {
 }
 
 impl Search<'_> {
-    /// Reports the cables: pairs that are in each other's place first, then the others.
+    /// Reports the cables: swapped pairs first, then single cables.
     ///
-    /// Storage ports of `doubtful` hosts, which get a question, are none of them.
+    /// Storage ports of `doubtful` hosts get a question instead, and are left out.
     pub(super) fn cables(
         &self,
         mut misplaced: Vec<Astray>,
@@ -45,7 +45,8 @@ impl Search<'_> {
         let of_rails = self.leaves_of_rails();
         let storage = self.storage_on_rails(&of_rails).into_iter();
         for storage in storage.filter(|storage| !doubtful.contains(&storage.host)) {
-            // A compute port that belongs to this leaf, and ends where no rail does.
+            // The partner is a compute port that belongs to this leaf, and ends at a leaf of no
+            // rail.
             let partner = single
                 .iter()
                 .position(|port| port.expected == storage.leaf && !of_rails.contains(&port.actual));
@@ -114,8 +115,8 @@ impl Search<'_> {
         finding
     }
 
-    /// Storage ports at leaves of rails, where those of most hosts like theirs, or the host's
-    /// others, end elsewhere.
+    /// The storage ports at leaves of rails, if those of most peers, or the host's other ones, end
+    /// elsewhere.
     fn storage_on_rails(&self, of_rails: &BTreeSet<SwitchIdx>) -> Vec<Storage> {
         let hosts = &self.analysis.hosts;
         let storage = |host: &Host| -> Vec<(usize, SwitchIdx)> {
@@ -124,8 +125,8 @@ impl Search<'_> {
             let joined = ports.filter_map(|port| Some((port, self.leaf(host, port)?)));
             joined.collect()
         };
-        // Of each place in each family, and of each host without others like it: ports at rails'
-        // leaves, and all.
+        // For each place of a family, and for each host without peers: the ports at rails' leaves,
+        // and all ports.
         let group = |place: usize, port: usize| match self.peers.of_host[place] {
             Some(family) if self.peers.families[family].has_peers() => {
                 (Some(family), key(&hosts[place].inventory, port), None)

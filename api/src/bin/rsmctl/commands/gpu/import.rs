@@ -198,7 +198,8 @@ fn inventories(
     }
 }
 
-/// The error about a file, with the begin of a text that is no matrix: a tool that fails says why.
+/// The error about a file, with the beginning of a text that is no matrix: a failing tool explains
+/// itself there.
 fn refusal(error: &ImportError, content: &[u8]) -> String {
     let text = String::from_utf8_lossy(content);
     let begin = text.lines().find(|line| !line.trim().is_empty());
@@ -211,7 +212,7 @@ fn refusal(error: &ImportError, content: &[u8]) -> String {
     }
 }
 
-/// One host from its files; where they disagree the first by name holds, and a warning says so.
+/// Merges the files of one host. If two files disagree, the first by name wins, with a warning.
 fn merged(sources: &[Source], format: Option<i32>) -> Result<HostInventory, Failure> {
     let refused =
         |name: &str, error: &dyn std::fmt::Display| Failure::Refused(format!("{name}: {error}"));
