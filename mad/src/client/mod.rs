@@ -6,10 +6,10 @@
 //! times produce equal datagrams.
 //!
 //! * **Order**: three priorities; within one, targets take turns. At most
-//! [`target_cap`](ClientConfig::target_cap) requests are out to one target, because an agent is a
-//! small processor with a small queue, and at most a window of requests over all targets. The
-//! window grows while round trips stay constant and halves on loss, unless the smallest window
-//! loses as much.
+//!   [`target_cap`](ClientConfig::target_cap) requests are out to one target, because an agent is a
+//!   small processor with a small queue, and at most a window of requests over all targets. The
+//!   window grows while round trips stay constant and halves on loss, unless the smallest window
+//!   loses as much.
 //! * **Slow targets**: a target that answers later than the others, or loses more requests, has
 //!   timeouts by its own round trips and one request at a time. The other targets are not
 //!   affected.

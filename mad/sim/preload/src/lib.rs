@@ -7,8 +7,8 @@
 //! ```
 //!
 //! * Paths below `/sys/class/infiniband` and `/sys/class/infiniband_mad` are rewritten to a
-//! directory that the server keeps up to date (`paths`). Other functions of the C library that open
-//! files themselves, such as `scandir`, work on that directory unchanged.
+//!   directory that the server keeps up to date (`paths`). Other functions of the C library that
+//!   open files themselves, such as `scandir`, work on that directory unchanged.
 //! * Opening `/dev/infiniband/umadN` or `issmN` connects to the server; the descriptor is the
 //!   connection, so that `poll` and similar functions work on it, and the server sees when the
 //!   process closes it or dies (`device`).

@@ -15,7 +15,7 @@
 //!   acknowledgement. Both give up after a number of attempts without progress, and when the whole
 //!   transfer takes too long.
 //! * **Wrong packets** end the transfer to which they belong with the ABORT of the specification.
-//! Packets of no transfer are counted; DATA among them is answered, so that its sender stops.
+//!   Packets of no transfer are counted; DATA among them is answered, so that its sender stops.
 //! * **Bounds**: on transfers in total and with one LID, on the length of a received message, on
 //!   the window of either side. A [streamed](crate::transport::Streamed) answer of any length
 //!   takes the memory of one window.
