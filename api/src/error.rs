@@ -146,7 +146,7 @@ pub enum ControlError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartitionRefusal {
     /// The partition does not exist.
-    NotThere,
+    NotFound,
     /// A partition with this P_Key or name exists already.
     Exists,
     /// The request is invalid, whatever partitions exist.

@@ -81,7 +81,7 @@ impl EventJournal {
 }
 
 /// Whether an event is an act of an operator.
-pub fn is_act(event: &Event) -> bool {
+pub fn is_operator_action(event: &Event) -> bool {
     matches!(event.change, Some(Change::OperatorActed(_)))
 }
 
@@ -90,7 +90,7 @@ impl Kept {
     fn put(&mut self, event: Arc<Event>) {
         if self.events.len() == self.capacity
             && let Some(oldest) = self.events.pop_front()
-            && is_act(&oldest)
+            && is_operator_action(&oldest)
         {
             self.acts.push_back(oldest);
             if self.acts.len() > self.acts_capacity {

@@ -28,7 +28,7 @@ pub use error::{
     SaError, SimulationError,
 };
 pub use gpu::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
-pub use journal::{EventJournal, is_act};
+pub use journal::{EventJournal, is_operator_action};
 pub use rsm_proto::{Label, v1};
 pub use server::{Backend, Listen, Reader, ServeError, Server, SocketError, gpu_status, serve};
 pub use traits::{

@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower::Service as _;
 
-use crate::connection::Impatient;
+use crate::connection::WriteTimeoutStream;
 use crate::graph::GraphCache;
 use crate::limits::{
     ANSWER_TIMEOUT, HANDSHAKE_TIMEOUT, HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_CONNECTIONS_PER_CLIENT,
@@ -29,7 +29,7 @@ use crate::metrics::{Counted, Exporter};
 use crate::places::{Place, Places};
 use crate::reply::{self, Reply};
 use crate::shared::Shared;
-use crate::shown::{Shown, ShownTexts};
+use crate::shown::{SharedTexts, Shown};
 use crate::ufm::{self, Ufm, UfmSettings};
 use crate::{api, changes, guard, netq, page, scrape};
 
@@ -112,7 +112,7 @@ impl HttpServer {
             load: Shown::default(),
             sums: Shown::default(),
             sums_with_ports: Shown::default(),
-            port_texts: ShownTexts::default(),
+            port_texts: SharedTexts::default(),
             port_scrapes: Arc::new(Semaphore::new(MAX_PORT_SCRAPES)),
             followers: Arc::new(Semaphore::new(MAX_FOLLOWERS)),
             stopping: stopping.clone(),
@@ -244,7 +244,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS)
-        .serve_connection(TokioIo::new(Impatient::new(stream)), answer);
+        .serve_connection(TokioIo::new(WriteTimeoutStream::new(stream)), answer);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

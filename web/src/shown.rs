@@ -112,19 +112,19 @@ impl AsRef<[u8]> for Large {
 /// The last large texts, by their key. Texts up to [`MAX_KEPT_BYTES`] are kept until their pass is
 /// over, larger ones until the last answer with them has been sent.
 #[derive(Debug)]
-pub(crate) struct ShownTexts<K> {
+pub(crate) struct SharedTexts<K> {
     texts: Mutex<HashMap<K, Arc<Shown<Weak<String>>>>>,
 }
 
-impl<K> Default for ShownTexts<K> {
-    fn default() -> ShownTexts<K> {
-        ShownTexts {
+impl<K> Default for SharedTexts<K> {
+    fn default() -> SharedTexts<K> {
+        SharedTexts {
             texts: Mutex::default(),
         }
     }
 }
 
-impl<K: Copy + Eq + Hash> ShownTexts<K> {
+impl<K: Copy + Eq + Hash> SharedTexts<K> {
     /// Returns a text as [`Shown::get`] does; it is made when one of `places` is free.
     ///
     /// # Errors
@@ -260,7 +260,7 @@ mod tests {
 
     #[tokio::test]
     async fn texts_are_kept_for_a_pass_and_large_ones_while_they_are_sent() {
-        let texts: ShownTexts<u8> = ShownTexts::default();
+        let texts: SharedTexts<u8> = SharedTexts::default();
         let places = || Arc::new(Semaphore::new(1));
         let small = || "small".to_owned();
         drop(texts.get(1, places(), || FIRST, small).await.unwrap());

@@ -99,7 +99,7 @@ struct Rules {
 
 struct Refusals {
     limiter: DefaultKeyedRateLimiter<String>,
-    untold: AtomicU64,
+    unaudited: AtomicU64,
 }
 
 impl std::fmt::Debug for Gate {
@@ -118,7 +118,7 @@ impl Gate {
             requests: AtomicU64::new(0),
             refusals: Refusals {
                 limiter: RateLimiter::keyed(quota),
-                untold: AtomicU64::new(0),
+                unaudited: AtomicU64::new(0),
             },
         }
     }
@@ -200,14 +200,14 @@ impl Gate {
         if self.refusals.limiter.len() >= MAX_REFUSED {
             self.refusals.limiter.retain_recent();
         }
-        let is_told = self.refusals.limiter.len() < MAX_REFUSED
+        let is_audited = self.refusals.limiter.len() < MAX_REFUSED
             && self.refusals.limiter.check_key(&key).is_ok();
-        if !is_told {
-            self.refusals.untold.fetch_add(1, Ordering::Relaxed);
+        if !is_audited {
+            self.refusals.unaudited.fetch_add(1, Ordering::Relaxed);
             return;
         }
         let proof = caller.map_or(Proof::None, |caller| caller.proof);
-        let more_refused = self.refusals.untold.swap(0, Ordering::Relaxed);
+        let more_refused = self.refusals.unaudited.swap(0, Ordering::Relaxed);
         tracing::warn!(target: "rsm_api::audit", identity = name, %peer, call, more_refused, "refused: {}", status.message());
         self.audit.put(AuditEntry {
             verdict: "refused",

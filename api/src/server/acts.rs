@@ -10,20 +10,20 @@ use crate::traits::ActionLog;
 
 /// Records requests that change something.
 #[derive(Clone)]
-pub(super) struct Acts {
+pub(super) struct ActionRecorder {
     log: Option<Arc<dyn ActionLog>>,
 }
 
-impl Acts {
+impl ActionRecorder {
     /// Creates a recorder that writes to `log`; without a log, nothing is recorded.
-    pub(super) fn new(log: Option<Arc<dyn ActionLog>>) -> Acts {
-        Acts { log }
+    pub(super) fn new(log: Option<Arc<dyn ActionLog>>) -> ActionRecorder {
+        ActionRecorder { log }
     }
 
     /// Begins a request, `action` on `detail`. The request is recorded when it ends, or when the
     /// client disconnects before.
-    pub(super) fn begin(&self, from: &Extensions, action: &str, detail: String) -> Act {
-        Act {
+    pub(super) fn begin(&self, from: &Extensions, action: &str, detail: String) -> OpenAction {
+        OpenAction {
             log: self.log.clone(),
             note: v1::OperatorActed {
                 action: action.to_owned(),
@@ -37,14 +37,14 @@ impl Acts {
 }
 
 /// A request under way.
-pub(super) struct Act {
+pub(super) struct OpenAction {
     log: Option<Arc<dyn ActionLog>>,
     note: v1::OperatorActed,
 }
 
-impl Act {
+impl OpenAction {
     /// Adds the name that the client states, if any.
-    pub(super) fn stated(mut self, name: &str) -> Act {
+    pub(super) fn stated(mut self, name: &str) -> OpenAction {
         if !name.is_empty() {
             self.note.operator = format!("{} ({name})", self.note.operator);
         }
@@ -68,7 +68,7 @@ impl Act {
     }
 }
 
-impl Drop for Act {
+impl Drop for OpenAction {
     fn drop(&mut self) {
         if let Some(log) = &self.log {
             log.acted(std::mem::take(&mut self.note));

@@ -9,7 +9,7 @@ use rsm_proto::v1::gpu_service_server::GpuService;
 use tokio::sync::{Semaphore, watch};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::acts::Acts;
+use super::acts::ActionRecorder;
 use super::gpu_export::{self, FileStream};
 use super::gpu_messages;
 use super::gpu_watch::{self, GpuStream};
@@ -30,7 +30,7 @@ pub(super) struct GpuHints {
     pub(super) readers: Arc<Semaphore>,
     /// Becomes true when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
-    pub(super) acts: Acts,
+    pub(super) acts: ActionRecorder,
 }
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;

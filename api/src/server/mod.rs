@@ -67,7 +67,7 @@ use crate::traits::{
     ActionLog, Control, CountersQueries, History, Judge, Reports, RoutingQueries, SaQueries,
     Simulation, Subnet,
 };
-use acts::Acts;
+use acts::ActionRecorder;
 use incoming::{Connections, Listener, incoming};
 use socket::Socket;
 
@@ -372,8 +372,8 @@ impl Services {
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
-    fn acts(&self) -> Acts {
-        Acts::new(self.backend.actions.clone())
+    fn acts(&self) -> ActionRecorder {
+        ActionRecorder::new(self.backend.actions.clone())
     }
 
     fn partition(&self) -> PartitionServiceServer<partition::Partitions> {

@@ -4,7 +4,7 @@ use rsm_proto::v1;
 use rsm_proto::v1::partition_service_server::PartitionService;
 use tonic::{Extensions, Request, Response, Status};
 
-use super::acts::Acts;
+use super::acts::ActionRecorder;
 use super::paging::Listing;
 use super::request::{p_key, selector, service_level, text_filter};
 use crate::access::Caller;
@@ -24,7 +24,7 @@ const NAMES_NOTED: usize = 8;
 pub(super) struct Partitions {
     pub(super) subnet: Arc<dyn Subnet>,
     pub(super) control: Arc<dyn Control>,
-    pub(super) acts: Acts,
+    pub(super) acts: ActionRecorder,
 }
 
 /// Refuses to show a partition to a tenant that does not own it.

@@ -16,7 +16,7 @@ use rsm_proto::v1::watch_service_server::WatchService as _;
 use tokio::sync::{Semaphore, watch as signal};
 use tonic::{Request, Status};
 
-use super::acts::Acts;
+use super::acts::ActionRecorder;
 use super::{
     Backend, convergence, counters, fabric, gpu, maintenance, multicast, partition, routing, sa,
     watch,
@@ -46,7 +46,7 @@ impl Reader {
     pub fn new(backend: &Backend, stopping: signal::Receiver<bool>) -> Reader {
         let subnet = || Arc::clone(&backend.subnet);
         let control = || Arc::clone(&backend.control);
-        let acts = || Acts::new(backend.actions.clone());
+        let acts = || ActionRecorder::new(backend.actions.clone());
         let places = Arc::new(Semaphore::new(MAX_WATCHERS));
         Reader {
             fabric: fabric::Fabric {

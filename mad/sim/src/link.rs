@@ -26,7 +26,7 @@ impl Sim {
                 Effect::LinkDown(port) => self.take_down(port, Some(port)),
                 Effect::Train(port) => self.train(port),
                 Effect::Armed(port) => self.note_armed(port),
-                Effect::Event(port, event) => self.tell_host(port, event),
+                Effect::Event(port, event) => self.send_event(port, event),
                 Effect::Trap(port, notice) => self.raise(port, notice),
                 Effect::LeaseStart(port) => {
                     let state = self.fabric.port_mut(port);
@@ -153,7 +153,7 @@ impl Sim {
                 self.performance.count(end, Counter::LinkDowned, 1);
             }
             if was_up && by_set == Some(end) {
-                self.tell_host(end, PortEvent::Down);
+                self.send_event(end, PortEvent::Down);
             } else if was_up {
                 self.note_change(end, PortEvent::Down);
             }
@@ -177,7 +177,7 @@ impl Sim {
                 let notice = notice::link_state_change(&self.fabric, first_port);
                 self.raise(first_port, notice);
             }
-            None => self.tell_host(port, event),
+            None => self.send_event(port, event),
         }
     }
 }

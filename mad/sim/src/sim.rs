@@ -336,7 +336,7 @@ impl Sim {
     }
 
     /// Sends the event to the client at a port, if there is one.
-    pub(crate) fn tell_host(&mut self, port: u32, event: PortEvent) {
+    pub(crate) fn send_event(&mut self, port: u32, event: PortEvent) {
         let client = self.fabric.port(port).client;
         if client != NONE {
             self.put_out(client, Inbound::Port(event));

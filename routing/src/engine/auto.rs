@@ -167,7 +167,7 @@ struct Chosen {
 }
 
 /// A candidate's tables, with their maximum link load in paths.
-struct Tried {
+struct Candidate {
     engine: EngineKind,
     /// The factor by which the maximum link load of the earlier candidates must exceed this one's
     /// for this one to win.
@@ -176,9 +176,9 @@ struct Tried {
     routing: Routing,
 }
 
-impl Tried {
-    fn new(topology: &Topology, engine: EngineKind, worth: f64, routing: Routing) -> Tried {
-        Tried {
+impl Candidate {
+    fn new(topology: &Topology, engine: EngineKind, worth: f64, routing: Routing) -> Candidate {
+        Candidate {
             engine,
             worth,
             fullest: fullest_link(topology, &routing.tables),
@@ -204,9 +204,14 @@ fn best(
     };
     let route = |&engine: &EngineKind| {
         let routing = engine.engine().route(topology, options, previous)?;
-        Ok(Tried::new(topology, engine, WORTH_LARGER_REPAIRS, routing))
+        Ok(Candidate::new(
+            topology,
+            engine,
+            WORTH_LARGER_REPAIRS,
+            routing,
+        ))
     };
-    let mut tried: Vec<Result<Tried, EngineError>> = candidates.iter().map(route).collect();
+    let mut tried: Vec<Result<Candidate, EngineError>> = candidates.iter().map(route).collect();
     if tried.iter().all(Result::is_err)
         && let Some(Err(error)) = tried.pop()
     {
@@ -252,9 +257,9 @@ fn best(
 /// Engines that cost more than their load shows.
 struct Others {
     /// The engines that may be chosen.
-    candidates: Vec<Tried>,
+    candidates: Vec<Candidate>,
     /// The engines that the reason names and `auto` never chooses.
-    offered: Vec<Offered>,
+    offered: Vec<SuggestedEngine>,
     /// The number of paths to a switch that `nue` may compute.
     paths: usize,
     /// The end of a sentence about engines that were not tried.
@@ -265,16 +270,18 @@ impl Others {
     /// Tries the engines; an engine that does not fit is neither a candidate nor offered.
     fn of(topology: &Topology, options: &Options) -> Others {
         let nue = nue::on_one_lane(topology, options).ok();
-        let offered = nue.as_ref().map(|nue| Offered::nue(topology, nue.best()));
+        let offered = nue
+            .as_ref()
+            .map(|nue| SuggestedEngine::nue(topology, nue.best()));
         let ordered = nue.and_then(nue::OneLane::into_ordered);
         let ordered = ordered
-            .map(|nue| Tried::new(topology, EngineKind::Nue, WORTH_WHOLE_REPAIRS, nue))
+            .map(|nue| Candidate::new(topology, EngineKind::Nue, WORTH_WHOLE_REPAIRS, nue))
             .into_iter();
         Others {
             candidates: ordered.chain(dimension_order(topology, options)).collect(),
             offered: offered
                 .into_iter()
-                .chain(Offered::torus(topology, options))
+                .chain(SuggestedEngine::torus(topology, options))
                 .collect(),
             paths: nue::MAX_COLUMNS,
             note: String::new(),
@@ -295,13 +302,13 @@ impl Others {
             nue::MAX_COLUMNS => String::new(),
             paths => format!("; nue with {paths} paths to each switch, so that it takes seconds"),
         };
-        let nue = nue.map(|nue| Tried::new(topology, EngineKind::Nue, WORTH_SECONDS, nue));
+        let nue = nue.map(|nue| Candidate::new(topology, EngineKind::Nue, WORTH_SECONDS, nue));
         let has_room = topology.switch_count().pow(2) <= MOST_PAIRS;
         if !has_room {
             note += "; dor and torus were not tried on so many switches";
         }
         let by_place = has_room.then(|| dimension_order(topology, options));
-        let offered = has_room.then(|| Offered::torus(topology, options));
+        let offered = has_room.then(|| SuggestedEngine::torus(topology, options));
         Others {
             candidates: nue.into_iter().chain(by_place.flatten()).collect(),
             offered: offered.flatten().into_iter().collect(),
@@ -327,29 +334,29 @@ fn affordable_paths(topology: &Topology) -> usize {
 }
 
 /// The routes of `dor`; `None` unless the fabric is a mesh, hypercube or HyperX.
-fn dimension_order(topology: &Topology, options: &Options) -> Option<Tried> {
+fn dimension_order(topology: &Topology, options: &Options) -> Option<Candidate> {
     let dor = Dor.route(topology, options, None).ok()?;
     // In a broken grid, dor may return routes of nue instead of its own.
     let is_own = dor.ranking.is_none();
-    is_own.then(|| Tried::new(topology, EngineKind::Dor, WORTH_WHOLE_REPAIRS, dor))
+    is_own.then(|| Candidate::new(topology, EngineKind::Dor, WORTH_WHOLE_REPAIRS, dor))
 }
 
 /// The load under an engine that `auto` does not choose.
-struct Offered {
+struct SuggestedEngine {
     engine: EngineKind,
     fullest: f64,
     /// The price of the engine: a clause that begins with "and".
     price: String,
 }
 
-impl Offered {
-    fn nue(topology: &Topology, nue: &Routing) -> Offered {
+impl SuggestedEngine {
+    fn nue(topology: &Topology, nue: &Routing) -> SuggestedEngine {
         // Routes that follow an order of the switches replace each other without packet loss.
         let price = match nue.ranking {
             Some(_) => "and move most routes at each repair",
             None => "and drop packets during each repair",
         };
-        Offered {
+        SuggestedEngine {
             engine: EngineKind::Nue,
             fullest: fullest_link(topology, &nue.tables),
             price: price.to_owned(),
@@ -357,9 +364,9 @@ impl Offered {
     }
 
     /// The routes of `torus`; `None` unless the fabric is a torus with rings.
-    fn torus(topology: &Topology, options: &Options) -> Option<Offered> {
+    fn torus(topology: &Topology, options: &Options) -> Option<SuggestedEngine> {
         let torus = Torus.route(topology, options, None).ok()?;
-        torus.lanes.needs_levels().then(|| Offered {
+        torus.lanes.needs_levels().then(|| SuggestedEngine {
             engine: EngineKind::Torus,
             fullest: fullest_link(topology, &torus.tables),
             price: format!(
@@ -375,7 +382,7 @@ impl Offered {
         if self.fullest * WORTH_LARGER_REPAIRS >= fullest {
             return String::new();
         }
-        let Offered {
+        let SuggestedEngine {
             engine,
             fullest,
             price,

@@ -98,7 +98,7 @@ pub fn verify_on_lanes<'a>(topology: &'a Topology, tables: &Tables, lanes: &Lane
             .witnesses
             .push(Witness::CreditLoopOnLanes { channels });
     }
-    if let Some(channel) = on_lanes.astray {
+    if let Some(channel) = on_lanes.outside_vls {
         report.witnesses.push(Witness::OffLanes { channel });
     }
     verified

@@ -133,11 +133,11 @@ fn check_lanes(
     for tree in trees.by_mlid.values() {
         dependencies.add_multicast(&tree.masks, tree.group.levels);
     }
-    let astray = dependencies.astray();
+    let outside_vls = dependencies.outside_vls();
     let channels = dependencies.cycle();
-    report.credit_loop_free = astray.is_none() && channels.is_empty();
-    let astray = astray.map(|channel| MulticastWitness::OffLanes { channel });
-    report.witnesses.extend(astray);
+    report.credit_loop_free = outside_vls.is_none() && channels.is_empty();
+    let outside_vls = outside_vls.map(|channel| MulticastWitness::OffLanes { channel });
+    report.witnesses.extend(outside_vls);
     if !channels.is_empty() {
         let witness = MulticastWitness::CreditLoopOnLanes { channels };
         report.witnesses.push(witness);

@@ -102,7 +102,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         let delivers = bytes[root] == destination.port.0;
         let as_known = self.find_next(root, bytes);
         let Some(known) = self.known[root].take().filter(|_| delivers && as_known) else {
-            return self.walk_anew(destination, bytes, delivers);
+            return self.walk_without_known_paths(destination, bytes, delivers);
         };
         if destination.kind.is_host() {
             self.add_load(&known.order, bytes);
@@ -161,7 +161,12 @@ impl<'a, 'f> Walker<'a, 'f> {
     }
 
     /// Follows the packets without the use of known paths.
-    fn walk_anew(&mut self, destination: &Destination, bytes: &[u8], delivers: bool) -> Outcome {
+    fn walk_without_known_paths(
+        &mut self,
+        destination: &Destination,
+        bytes: &[u8],
+        delivers: bool,
+    ) -> Outcome {
         let root = destination.switch.index();
         self.sort();
         let nowhere = self.fabric.nowhere();

@@ -90,7 +90,7 @@ type Refused = (StatusCode, String);
 
 /// The ports that a change cut off, in a few words for the logs. The interface has no field for
 /// them, and its clients cannot confirm the loss in advance.
-type CutOff = String;
+type CutOffText = String;
 
 fn bad(text: impl Into<String>) -> Refused {
     (StatusCode::BAD_REQUEST, text.into())
@@ -234,7 +234,7 @@ impl Ufm {
         call: &str,
         change: Change,
         body: Bytes,
-    ) -> Result<CutOff, Refused> {
+    ) -> Result<CutOffText, Refused> {
         let followed = self
             .settings
             .gate
@@ -264,7 +264,7 @@ impl Ufm {
         caller: &Caller,
         change: Change,
         body: &[u8],
-    ) -> Result<CutOff, Refused> {
+    ) -> Result<CutOffText, Refused> {
         let empty = match self.settings.keeps_empty {
             true => EmptyPartition::Keep,
             false => EmptyPartition::Delete,
@@ -339,14 +339,14 @@ impl Ufm {
         p_key: u16,
         names: Vec<MemberName>,
         empty: EmptyPartition,
-    ) -> Result<CutOff, Refused> {
+    ) -> Result<CutOffText, Refused> {
         if names.is_empty() {
             return Err(bad("guids: expected at least one"));
         }
         let by_guid = names.iter().all(|name| matches!(name, MemberName::Guid(_)));
         let action = PartitionAction::Remove(names, empty);
         match self.ask(caller, p_key, action).await {
-            Err((StatusCode::NOT_FOUND, _)) if by_guid => Ok(CutOff::new()),
+            Err((StatusCode::NOT_FOUND, _)) if by_guid => Ok(CutOffText::new()),
             answered => answered,
         }
     }
@@ -378,7 +378,7 @@ impl Ufm {
         caller: &Caller,
         p_key: u16,
         action: PartitionAction,
-    ) -> Result<CutOff, Refused> {
+    ) -> Result<CutOffText, Refused> {
         if !caller.grant.changes(p_key) {
             let text = format!(
                 "{} may not change the partition {p_key:#x}: it has {}",
@@ -409,7 +409,7 @@ fn status_of(error: &ControlError) -> StatusCode {
         | ControlError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         ControlError::Busy => StatusCode::TOO_MANY_REQUESTS,
         ControlError::Partition { refusal, .. } => match refusal {
-            PartitionRefusal::NotThere => StatusCode::NOT_FOUND,
+            PartitionRefusal::NotFound => StatusCode::NOT_FOUND,
             PartitionRefusal::Exists | PartitionRefusal::Refused => StatusCode::CONFLICT,
             PartitionRefusal::Invalid | PartitionRefusal::Full => StatusCode::BAD_REQUEST,
             PartitionRefusal::NotAllowed => StatusCode::FORBIDDEN,

@@ -160,9 +160,9 @@ impl Table {
         self.at.get(&leaf)?.get(&place).copied()
     }
 
-    /// The hindrance of a place: 0 if it is free, 1 if an absent port has it, 2 if a present port
+    /// The occupancy of a place: 0 if it is free, 1 if an absent port has it, 2 if a present port
     /// has it.
-    fn hindrance(&self, leaf: Guid, place: u32) -> u8 {
+    fn occupancy(&self, leaf: Guid, place: u32) -> u8 {
         match self.who(leaf, place) {
             None => 0,
             Some(port) if !self.here.contains(&port) => 1,
@@ -197,7 +197,7 @@ impl Taking<'_> {
             if placed[host].is_none() {
                 let place = self.cabled_at(ports).filter(|place| !taken.contains(place));
                 // An absent port, or a port that is now cabled elsewhere, may have the place.
-                placed[host] = place.filter(|&place| self.hindrance(ports, place) < 2);
+                placed[host] = place.filter(|&place| self.occupancy(ports, place) < 2);
                 taken.extend(placed[host]);
             }
         }
@@ -210,13 +210,13 @@ impl Taking<'_> {
             // A place beyond all others is always free.
             let end = self.positions.ports.len().max(self.usual.len()) + block.hosts.len();
             let free = (0..=end as u32).filter(|place| !taken.contains(place));
-            placed[host] = self.best(free, |place| self.hindrance(ports, place));
+            placed[host] = self.best(free, |place| self.occupancy(ports, place));
             taken.extend(placed[host]);
         }
         for (ports, place) in block.hosts.iter().zip(placed) {
             for &port in ports {
                 if let Some(place) = place {
-                    self.sit(port, place);
+                    self.assign(port, place);
                 }
             }
         }
@@ -227,26 +227,26 @@ impl Taking<'_> {
     fn best(
         &self,
         places: impl Iterator<Item = u32> + Clone,
-        hindrance: impl Fn(u32) -> u8,
+        occupancy: impl Fn(u32) -> u8,
     ) -> Option<u32> {
         let width = self.positions.stride.max(self.usual.len() as u32);
         let within = places.clone().take_while(|&place| place < width);
-        let inside = within.map(|place| (hindrance(place), place)).min();
+        let inside = within.map(|place| (occupancy(place), place)).min();
         match inside {
             Some((0 | 1, place)) => Some(place),
             _ => places
                 .into_iter()
-                .find(|&place| place >= width && hindrance(place) < 2),
+                .find(|&place| place >= width && occupancy(place) < 2),
         }
     }
 
-    /// The greatest hindrance of a place for a host over all of its leaves.
-    fn hindrance(&self, ports: &[u32], place: u32) -> u8 {
+    /// The greatest occupancy of a place for a host over all of its leaves.
+    fn occupancy(&self, ports: &[u32], place: u32) -> u8 {
         let at = |&port: &u32| {
             let (port, leaf) = self.port(port);
             match self.table.who(leaf, place) {
                 Some(who) if who == port.guid => 0,
-                _ => self.table.hindrance(leaf, place),
+                _ => self.table.occupancy(leaf, place),
             }
         };
         ports.iter().map(at).max().unwrap_or(0)
@@ -279,14 +279,14 @@ impl Taking<'_> {
 
     /// Gives a port without a position the place of its host or, if a present port has that place,
     /// the best remaining one.
-    fn sit(&mut self, port: u32, wanted: u32) {
+    fn assign(&mut self, port: u32, wanted: u32) {
         if self.kept(port).is_some() {
             return;
         }
         let (port, leaf) = self.port(port);
         let guid = port.guid;
-        let place = match self.table.hindrance(leaf, wanted) {
-            2 => self.best(0.., |place| self.table.hindrance(leaf, place)),
+        let place = match self.table.occupancy(leaf, wanted) {
+            2 => self.best(0.., |place| self.table.occupancy(leaf, place)),
             _ => Some(wanted),
         };
         let Some(place) = place else {

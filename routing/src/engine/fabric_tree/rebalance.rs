@@ -19,7 +19,7 @@ use crate::verify::Tally;
 
 /// Links are too full if the fullest one has more than this many 64ths of the load that some link
 /// has under any tables. Below that, the gain is not worth packets overtaking each other.
-const STRAINED_64THS: u64 = 72;
+const RELIEF_64THS: u64 = 72;
 
 /// The result of one rebalancing step.
 #[derive(Debug)]
@@ -95,8 +95,8 @@ pub fn rebalance(
     let mut unmoved = None;
     for (offset, targets) in groups.iter().enumerate().skip(earlier.settled) {
         let strain = match groups.len() {
-            1 => Strain::by_tally(topology, earlier, tally, targets),
-            _ => Strain::by_tables(earlier, targets),
+            1 => LinkLoads::by_tally(topology, earlier, tally, targets),
+            _ => LinkLoads::by_tables(earlier, targets),
         };
         match relieved(earlier, strain, targets, blocks) {
             Ok(relieved) => {
@@ -133,13 +133,13 @@ struct Relieved {
 /// No move helps.
 fn relieved(
     earlier: &State,
-    mut strain: Strain<'_>,
+    mut strain: LinkLoads<'_>,
     targets: &[Target],
     blocks: usize,
 ) -> Result<Relieved, Unmoved> {
     let percent = strain.percent();
     if !strain.is_high(earlier) {
-        let begins = STRAINED_64THS * 100 / 64;
+        let begins = RELIEF_64THS * 100 / 64;
         return Err(Unmoved::Level { percent, begins });
     }
     let known = &earlier.fabric.known;
@@ -194,22 +194,22 @@ fn lfts_in_force(earlier: &State) -> Vec<Lft> {
 }
 
 /// The loads of links, and the lower bound of the maximum link load.
-struct Strain<'a> {
+struct LinkLoads<'a> {
     leveller: Leveller<'a>,
     /// The lower bound of the maximum link load under any tables.
     least: u64,
 }
 
-impl<'a> Strain<'a> {
+impl<'a> LinkLoads<'a> {
     /// The loads of the paths that a proof has counted: paths to all LIDs of all hosts.
     fn by_tally(
         topology: &Topology,
         state: &'a State,
         tally: &Tally,
         targets: &[Target],
-    ) -> Strain<'a> {
+    ) -> LinkLoads<'a> {
         let known = &*state.fabric.known;
-        let mut leveller = Leveller::new(Strain::ground(state));
+        let mut leveller = Leveller::new(LinkLoads::ground(state));
         for switch in known.indices() {
             let Some(here) = state.live.switches[switch.index()] else {
                 continue;
@@ -222,17 +222,17 @@ impl<'a> Strain<'a> {
                 }
             }
         }
-        Strain {
+        LinkLoads {
             least: leveller.least(targets),
             leveller,
         }
     }
 
     /// The loads of packets to `targets` alone.
-    fn by_tables(state: &'a State, targets: &[Target]) -> Strain<'a> {
-        let mut leveller = Leveller::new(Strain::ground(state));
+    fn by_tables(state: &'a State, targets: &[Target]) -> LinkLoads<'a> {
+        let mut leveller = Leveller::new(LinkLoads::ground(state));
         leveller.load_with(targets, &lfts_in_force(state));
-        Strain {
+        LinkLoads {
             least: leveller.least(targets),
             leveller,
         }
@@ -255,7 +255,7 @@ impl<'a> Strain<'a> {
 
     /// Whether links need relief; rebalancing that has begun continues to its end.
     fn is_high(&self, state: &State) -> bool {
-        state.relieved > 0 || self.leveller.fullest() > self.least / 64 * STRAINED_64THS
+        state.relieved > 0 || self.leveller.fullest() > self.least / 64 * RELIEF_64THS
     }
 }
 

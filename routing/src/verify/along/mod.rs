@@ -580,7 +580,7 @@ impl<'a> Column<'a> {
             if self.way.idle.contains(switch, PortNum(after)) {
                 stage = stage.max(1);
             }
-            stage = stage.max(self.after_what_follows(switch, after)?);
+            stage = stage.max(self.after_new_path(switch, after)?);
         }
         self.marks.set(switch, Mark::Stage(stage));
         Ok(stage)
@@ -606,7 +606,7 @@ impl<'a> Column<'a> {
             {
                 stage = self.after_one(switch, receiver)?;
             }
-            Direction::Nowhere => stage = self.after_what_leads_here(switch)?,
+            Direction::Nowhere => stage = self.after_predecessors(switch)?,
             Direction::Down(_) | Direction::End => {}
         }
         Ok(stage)
@@ -614,7 +614,7 @@ impl<'a> Column<'a> {
 
     /// The stage after all entries that lead to a switch whose entry is to be removed, if packets
     /// from there arrive.
-    fn after_what_leads_here(&mut self, switch: SwitchIdx) -> Result<u8, Conflict> {
+    fn after_predecessors(&mut self, switch: SwitchIdx) -> Result<u8, Conflict> {
         let mut stage = 0;
         if self.keeps_delivering && self.arrives(switch) {
             let way = self.way;
@@ -642,7 +642,7 @@ impl<'a> Column<'a> {
     }
 
     /// The stage after all entries and links on the path to which the new entry of `switch` leads.
-    fn after_what_follows(&mut self, switch: SwitchIdx, entry: u8) -> Result<u8, Conflict> {
+    fn after_new_path(&mut self, switch: SwitchIdx, entry: u8) -> Result<u8, Conflict> {
         if !self.keeps_delivering {
             return Ok(0);
         }

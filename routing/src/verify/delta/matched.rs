@@ -21,9 +21,9 @@ pub(super) struct Matched {
     changed: Option<FixedBitSet>,
     /// The LIDs that lead to another port than before, are new, or have gone.
     pub(super) anew: Vec<Lid>,
-    is_anew: FixedBitSet,
+    is_moved_lid: FixedBitSet,
     /// The switches of the later fabric that are new, or at which other ports start packets.
-    starts_anew: FixedBitSet,
+    changed_starts: FixedBitSet,
 }
 
 impl Matched {
@@ -34,8 +34,8 @@ impl Matched {
             is_numbered_alike: true,
             changed: None,
             anew: Vec::new(),
-            is_anew: FixedBitSet::with_capacity(1 << 16),
-            starts_anew: FixedBitSet::with_capacity(after.topology.switch_count()),
+            is_moved_lid: FixedBitSet::with_capacity(1 << 16),
+            changed_starts: FixedBitSet::with_capacity(after.topology.switch_count()),
         };
         for now in after.topology.indices() {
             let guid = after.topology.switch(now).guid;
@@ -95,7 +95,7 @@ impl Matched {
     fn compare_starts(&mut self, now: SwitchIdx, before: &Side<'_>, after: &Side<'_>) {
         let then = self.then(now);
         if then.is_none_or(|then| before.starts(then) != after.starts(now)) {
-            self.starts_anew.insert(now.index());
+            self.changed_starts.insert(now.index());
         }
     }
 
@@ -112,7 +112,7 @@ impl Matched {
         };
         if !is_same {
             self.anew.push(lid);
-            self.is_anew.insert(lid.index());
+            self.is_moved_lid.insert(lid.index());
         }
     }
 
@@ -170,7 +170,7 @@ impl Matched {
         before: &Side<'_>,
         after: &Side<'_>,
     ) -> Vec<Point> {
-        let counts = |lid: &Lid| after.is_in_use(*lid) && !self.is_anew(*lid);
+        let counts = |lid: &Lid| after.is_in_use(*lid) && !self.is_moved_lid(*lid);
         let Some(then) = self.then(switch) else {
             let lids = (0..=after.topology.top_lid().0).map(Lid).filter(counts);
             return lids.map(|lid| (lid, switch)).collect();
@@ -224,13 +224,13 @@ impl Matched {
 
     /// Whether a pair is examined as part of all pairs of its LID or of its switch.
     pub(super) fn is_whole(&self, switch: SwitchIdx, lid: Lid) -> bool {
-        self.is_anew(lid) || self.starts_anew.contains(switch.index())
+        self.is_moved_lid(lid) || self.changed_starts.contains(switch.index())
     }
 
     /// The LIDs whose pairs are examined regardless of points: new, moved and gone LIDs, or all
     /// LIDs if the sources of some switch have changed.
     pub(super) fn whole_lids(&self, before: &Side<'_>, after: &Side<'_>) -> Vec<Lid> {
-        if self.starts_anew.is_clear() && self.now.iter().all(Option::is_some) {
+        if self.changed_starts.is_clear() && self.now.iter().all(Option::is_some) {
             return self.anew.clone();
         }
         let top = before.topology.top_lid().max(after.topology.top_lid());
@@ -242,16 +242,17 @@ impl Matched {
     pub(super) fn whole_pairs(&self, lid: Lid) -> (Vec<SwitchIdx>, Vec<SwitchIdx>) {
         // There are fewer switches than LIDs.
         let all = |count: usize| (0..count as u32).map(SwitchIdx);
-        if self.is_anew(lid) {
+        if self.is_moved_lid(lid) {
             return (
                 all(self.now.len()).collect(),
                 all(self.then.len()).collect(),
             );
         }
-        let is_whole =
-            |now: Option<SwitchIdx>| now.is_none_or(|now| self.starts_anew.contains(now.index()));
+        let is_whole = |now: Option<SwitchIdx>| {
+            now.is_none_or(|now| self.changed_starts.contains(now.index()))
+        };
         let then = all(self.now.len()).filter(|then| is_whole(self.now[then.index()]));
-        let now = self.starts_anew.ones().map(|now| SwitchIdx(now as u32));
+        let now = self.changed_starts.ones().map(|now| SwitchIdx(now as u32));
         (then.collect(), now.collect())
     }
 
@@ -262,14 +263,14 @@ impl Matched {
             && self.now.len() == self.then.len()
             && before.stride == after.stride;
         is_alike.then(|| {
-            let switches = self.starts_anew.ones();
+            let switches = self.changed_starts.ones();
             switches.map(|now| SwitchIdx(now as u32)).collect()
         })
     }
 
     /// Whether a LID leads to another port than before, is new, or has gone.
-    pub(super) fn is_anew(&self, lid: Lid) -> bool {
-        self.is_anew.contains(lid.index())
+    pub(super) fn is_moved_lid(&self, lid: Lid) -> bool {
+        self.is_moved_lid.contains(lid.index())
     }
 
     /// The load of every channel, by present numbers.

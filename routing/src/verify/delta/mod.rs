@@ -245,7 +245,7 @@ impl Work<'_> {
                 let mut found = Found::new(&self.before, &self.after);
                 for &lid in lids {
                     match &restarted {
-                        Some(restarted) if !self.matched.is_anew(lid) && !has_points(lid) => {
+                        Some(restarted) if !self.matched.is_moved_lid(lid) && !has_points(lid) => {
                             found.add_restarted(lid, restarted)?;
                         }
                         _ => found.add_whole(lid, &self.matched)?,

@@ -36,13 +36,13 @@ pub struct LaneReport {
     pub cycle: Vec<LaneChannel>,
     /// A place where a switch maps a packet to a VL that the routing does not use, or drops it;
     /// `None` if there is none.
-    pub astray: Option<LaneChannel>,
+    pub outside_vls: Option<LaneChannel>,
 }
 
 impl LaneReport {
     /// Whether there is no credit loop, and no packet leaves the routing's VLs.
     pub fn is_sound(&self) -> bool {
-        self.cycle.is_empty() && self.astray.is_none()
+        self.cycle.is_empty() && self.outside_vls.is_none()
     }
 }
 
@@ -52,11 +52,11 @@ impl LaneReport {
 /// ports without a link to a switch.
 pub fn verify_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> LaneReport {
     let graph = Graph::new(topology, lanes);
-    let astray = ways::add_all(&graph, &[tables]);
+    let outside_vls = ways::add_all(&graph, &[tables]);
     let cycle = graph.cycle().into_iter();
     LaneReport {
         cycle: cycle.map(|node| graph.name(node)).collect(),
-        astray,
+        outside_vls,
     }
 }
 
@@ -67,6 +67,6 @@ pub fn verify_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> Lane
 /// to a missing link discard packets.
 pub fn mixture_is_sound(topology: &Topology, old: &Tables, new: &Tables, lanes: &Lanes) -> bool {
     let graph = Graph::new(topology, lanes);
-    let astray = ways::add_all(&graph, &[old, new]);
-    astray.is_none() && graph.in_cycles().is_clear()
+    let outside_vls = ways::add_all(&graph, &[old, new]);
+    outside_vls.is_none() && graph.in_cycles().is_clear()
 }

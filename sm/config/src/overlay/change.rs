@@ -95,7 +95,7 @@ pub enum WhenEmpty {
 pub enum ChangeError {
     /// No partition has the P_Key.
     #[error("no partition has the P_Key {}", PKey(*.p_key))]
-    NotThere {
+    NotFound {
         /// The P_Key.
         p_key: u16,
     },
@@ -250,7 +250,7 @@ impl Overlay {
                 let before = match next.partitions.get(&p_key) {
                     Some(one) => one.members.keys(),
                     None if p_key == DEFAULT => Default::default(),
-                    None => return Err(ChangeError::NotThere { p_key }),
+                    None => return Err(ChangeError::NotFound { p_key }),
                 };
                 let gone = before.filter(|guid| !members.contains_key(guid));
                 let gone: BTreeSet<Guid> = gone.copied().collect();
@@ -298,7 +298,7 @@ impl Overlay {
 
     fn known(&self, p_key: u16) -> Result<&OverlayPartition, ChangeError> {
         let found = self.partitions.get(&p_key).map(|one| &**one);
-        found.ok_or(ChangeError::NotThere { p_key })
+        found.ok_or(ChangeError::NotFound { p_key })
     }
 
     fn create(
@@ -440,7 +440,7 @@ impl Overlay {
         let Some(one) = self.partitions.get_mut(&p_key) else {
             return match p_key {
                 DEFAULT => Ok(()),
-                _ => Err(ChangeError::NotThere { p_key }),
+                _ => Err(ChangeError::NotFound { p_key }),
             };
         };
         let gone = guids.iter().filter(|guid| one.members.contains_key(guid));

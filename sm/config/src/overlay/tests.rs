@@ -159,7 +159,7 @@ fn partitions_of_the_file_and_unknown_ones_are_not_changed() {
         let error = overlay.apply(&change(0x8020, action), &file);
         assert!(matches!(error, Err(ChangeError::InFile { .. })));
     }
-    let unknown = Err(ChangeError::NotThere { p_key: 0x21 });
+    let unknown = Err(ChangeError::NotFound { p_key: 0x21 });
     assert_eq!(overlay.apply(&add(0x21), &file), unknown);
     assert_eq!(overlay.apply(&change(0x21, Action::Delete), &file), unknown);
 }

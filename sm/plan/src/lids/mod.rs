@@ -2,13 +2,17 @@
 //!
 //! Precedence (invariant: a LID in use never moves unless two ports hold it):
 //!
-//! 1. A port keeps the LID that it holds; where another host has written it, the claimed one. If two ports hold one LID, the port with the persisted
-//!    claim keeps it, else the port with the lower GUID; a port that got it while another manager
-//!    assigned LIDs, too, comes last ([`LidRights`]). With a floating LID, this manager's
-//!    port comes first, and takes its claimed LID from a port without a claim to it.
+//! 1. A port keeps the LID that it holds; where another host has written it, the claimed one. If
+//!    two ports hold one LID, the port with the persisted claim keeps it, else the port with the
+//!    lower GUID; a port that got it while another manager assigned LIDs, too, comes last
+//!    ([`LidRights`]). With a floating LID, this manager's port comes first, and takes its claimed
+//!    LID from a port without a claim to it.
 //! 2. A port that holds no LID gets its claimed LID, if that is free.
 //! 3. All other ports get the lowest free LIDs, those claimed by absent ports last. While another
 //!    manager may assign LIDs, too, they get LIDs of a block (`assign_with_rights`).
+//!
+//! No LID lies beyond the smallest forwarding table, except that of a switch too small for the LIDs
+//! in use, which gets none itself (`table_limit`).
 //!
 //! An operator can have all LIDs assigned anew (`assign_anew`).
 //!
@@ -18,6 +22,7 @@
 
 mod follow;
 mod layout;
+mod table_limit;
 mod vports;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +35,7 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 pub(super) use self::follow::follow;
 use self::layout::Layout;
+use self::table_limit::TableLimit;
 pub use self::vports::claims_of as vport_claims;
 pub use crate::lid_plan::{Claim, Claims, LidPlan};
 use crate::policy::Policy;
@@ -117,7 +123,8 @@ pub(crate) fn assign_with_rights(
     rights: &LidRights,
 ) -> LidPlan {
     let mut plan = assign_ports(fabric, claims, policy, rights);
-    vports::assign(fabric, claims, rights.block, &mut plan);
+    let last = || TableLimit::of(fabric, Some(claims)).last;
+    vports::assign(fabric, claims, (rights.block, &last), &mut plan);
     plan
 }
 
@@ -134,7 +141,8 @@ fn assign_ports(fabric: &Fabric, claims: &Claims, policy: &Policy, rights: &LidR
 /// connections where a LID moves.
 pub(crate) fn assign_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
     let mut plan = assign_ports_anew(fabric, policy);
-    vports::assign(fabric, &Claims::default(), None, &mut plan);
+    let last = || TableLimit::of(fabric, None).last;
+    vports::assign(fabric, &Claims::default(), (None, &last), &mut plan);
     plan
 }
 
@@ -143,7 +151,8 @@ fn assign_ports_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
     if !plan.left_out.is_empty() {
         return plan;
     }
-    match layout::by_index(fabric, &plan, policy, smallest_table(fabric)) {
+    let last = TableLimit::of(fabric, None).last;
+    match layout::by_index(fabric, &plan, policy, last) {
         Some(layout) => assign_by(&layout, fabric, None, policy),
         None => plan,
     }
@@ -157,12 +166,14 @@ fn assign_by(
     policy: &Policy,
 ) -> LidPlan {
     let mut plan = LidPlan::default();
+    let limit = TableLimit::of(fabric, known.map(|(claims, _)| claims));
+    plan.findings.extend(limit.findings(fabric));
+    let layout = &without(layout, fabric, &limit.too_small);
     let ports = &layout.ports;
-    let capacity = smallest_table(fabric);
     let mut space = Space {
         owner: vec![0; usize::from(Lid::UNICAST_LAST.0) + 1],
         reserved: vec![false; usize::from(Lid::UNICAST_LAST.0) + 1],
-        last: capacity,
+        last: limit.last,
     };
     if let Some((claims, rights)) = known {
         keep_held(
@@ -197,7 +208,7 @@ fn assign_by(
             Severity::Error,
             format!(
                 "no LID is left below {} for {} ports: {}{and_more}; lower the LMC or split the subnet",
-                u32::from(capacity) + 1,
+                u32::from(limit.last) + 1,
                 plan.left_out.len(),
                 names.join(", ")
             ),
@@ -209,17 +220,13 @@ fn assign_by(
 /// Ports named in a finding, which counts the others.
 const NAMES_SHOWN: usize = 10;
 
-/// The highest LID that every switch can forward to.
-fn smallest_table(fabric: &Fabric) -> u16 {
-    fabric
-        .switches()
-        .filter_map(|(_, node)| node.switch.as_ref())
-        .map(|switch| switch.linear_fdb_cap())
-        .filter(|&entries| entries > 1)
-        .map(|entries| entries - 1)
-        .min()
-        .unwrap_or(Lid::UNICAST_LAST.0)
-        .min(Lid::UNICAST_LAST.0)
+/// The layout without the ports of some switches.
+fn without(layout: &Layout, fabric: &Fabric, switches: &BTreeSet<Guid>) -> Layout {
+    let is_in = |at: &&PortRef| !switches.contains(&fabric.key(**at).node);
+    Layout {
+        ports: layout.ports.iter().filter(is_in).copied().collect(),
+        hosts_from: layout.hosts_from,
+    }
 }
 
 /// The port's LMC according to the policy.

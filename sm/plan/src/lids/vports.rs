@@ -14,7 +14,7 @@ use rsm_model::fabric::{Fabric, Node};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::vports::{INDICES_MAX, VPort, VPortKey};
 
-use super::{Claim, Claims, LidPlan, smallest_table};
+use super::{Claim, Claims, LidPlan};
 
 /// Virtual ports named in a finding, which counts the others.
 const NAMES_SHOWN: usize = 10;
@@ -32,14 +32,19 @@ struct Candidate<'a> {
 }
 
 /// Adds the LIDs of all virtual ports to `plan`, replacing those that it has. New ones start at
-/// `block`, as far as there is room.
-pub(super) fn assign(fabric: &Fabric, claims: &Claims, block: Option<Lid>, plan: &mut LidPlan) {
+/// `block`, as far as there is room, and end at the LID that `last` computes.
+pub(super) fn assign(
+    fabric: &Fabric,
+    claims: &Claims,
+    (block, last): (Option<Lid>, &dyn Fn() -> u16),
+    plan: &mut LidPlan,
+) {
     plan.vports.clear();
     let served = served(fabric, plan);
     if served.is_empty() {
         return;
     }
-    let mut space = Space::of(fabric, plan);
+    let mut space = Space::of(fabric, plan, last());
     let own: Vec<&Candidate<'_>> = served
         .iter()
         .filter(|one| one.vport.info.lid_required())
@@ -202,8 +207,8 @@ struct Space {
 }
 
 impl Space {
-    fn of(fabric: &Fabric, plan: &LidPlan) -> Space {
-        let lids = usize::from(smallest_table(fabric)) + 1;
+    fn of(fabric: &Fabric, plan: &LidPlan, last: u16) -> Space {
+        let lids = usize::from(last) + 1;
         let mut taken = vec![false; lids];
         for claim in plan.lids.values() {
             for lid in 0..claim.lmc.lids() {

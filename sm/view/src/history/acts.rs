@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prost::Message as _;
-use rsm_api::{is_act, v1};
+use rsm_api::{is_operator_action, v1};
 use rsm_store::StoreError;
 use rsm_store::io::Disk;
 
@@ -135,5 +135,5 @@ fn put(frame: &Frame<'_>, out: &mut Vec<u8>) {
 
 fn holds_act(frame: &Frame<'_>) -> bool {
     frame.kind == Some(Kind::Event)
-        && v1::Event::decode(frame.payload).is_ok_and(|event| is_act(&event))
+        && v1::Event::decode(frame.payload).is_ok_and(|event| is_operator_action(&event))
 }

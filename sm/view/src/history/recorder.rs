@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use rsm_api::{is_act, v1};
+use rsm_api::{is_operator_action, v1};
 use rsm_state::Snapshot;
 
 /// Upper bound of the events that wait for the disk: 8 MB at about 500 bytes each, four times what
@@ -74,7 +74,11 @@ impl Recorder {
         let mut queue = self.shared.queue.lock();
         let waiting = &mut queue.waiting;
         for event in events {
-            let room = if is_act(&event) { QUEUE + ACTS } else { QUEUE };
+            let room = if is_operator_action(&event) {
+                QUEUE + ACTS
+            } else {
+                QUEUE
+            };
             match waiting.events.len() < room {
                 true => waiting.events.push(event),
                 false => waiting.lost += 1,

@@ -407,7 +407,7 @@ fn flap(archive: &mut Archive, at_unix_ms: u64, bytes: usize) {
 
 fn acts(segments: &Segments) -> Vec<String> {
     let acts = Query {
-        matches: &rsm_api::is_act,
+        matches: &rsm_api::is_operator_action,
         ..query(0, 0)
     };
     reasons(&segments.events(&acts, usize::MAX))

@@ -231,7 +231,7 @@ pub(super) fn refusal(error: &ChangeError) -> ControlError {
             let (ports, reason) = (loss.ports as u64, error.to_string());
             return ControlError::CutOff { ports, reason };
         }
-        ChangeError::NotThere { p_key } => {
+        ChangeError::NotFound { p_key } => {
             let p_key = *p_key;
             return ControlError::Lookup(LookupError::NoSuchPartition { p_key });
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Astray, Search};
+use super::{MisplacedPort, Search};
 use crate::findings::{GpuFinding, GpuFindingKind};
 use crate::host::Host;
 use crate::peers::key;
@@ -22,12 +22,12 @@ impl Search<'_> {
     /// Storage ports of `doubtful` hosts get a question instead, and are left out.
     pub(super) fn cables(
         &self,
-        mut misplaced: Vec<Astray>,
+        mut misplaced: Vec<MisplacedPort>,
         doubtful: &BTreeSet<usize>,
         findings: &mut Vec<GpuFinding>,
     ) {
         misplaced.sort_by_key(|port| (port.host, port.port));
-        let mut waiting: BTreeMap<(SwitchIdx, SwitchIdx), Vec<Astray>> = BTreeMap::new();
+        let mut waiting: BTreeMap<(SwitchIdx, SwitchIdx), Vec<MisplacedPort>> = BTreeMap::new();
         for port in misplaced {
             let partners = waiting.get_mut(&(port.actual, port.expected));
             match partners.filter(|partners| !partners.is_empty()) {
@@ -41,7 +41,7 @@ impl Search<'_> {
                     .push(port),
             }
         }
-        let mut single: Vec<Astray> = waiting.into_values().flatten().collect();
+        let mut single: Vec<MisplacedPort> = waiting.into_values().flatten().collect();
         let of_rails = self.leaves_of_rails();
         let storage = self.storage_on_rails(&of_rails).into_iter();
         for storage in storage.filter(|storage| !doubtful.contains(&storage.host)) {
@@ -80,7 +80,7 @@ impl Search<'_> {
         rails.map(|rail| rail.leaf).collect()
     }
 
-    fn socket(&self, port: &Astray) -> String {
+    fn socket(&self, port: &MisplacedPort) -> String {
         self.socket_of(port.host, port.port, port.actual)
     }
 
@@ -90,7 +90,7 @@ impl Search<'_> {
         format!("{} port {number}", self.fabric.switch_name(leaf))
     }
 
-    fn swapped(&self, one: &Astray, other: &Astray) -> GpuFinding {
+    fn swapped(&self, one: &MisplacedPort, other: &MisplacedPort) -> GpuFinding {
         let evidence = format!(
             "{} is cabled to {} and {} to {}: each belongs where the other one is",
             self.name(one.host, one.port),
@@ -175,7 +175,7 @@ impl Search<'_> {
         finding
     }
 
-    fn exchanged(&self, compute: &Astray, storage: &Storage) -> GpuFinding {
+    fn exchanged(&self, compute: &MisplacedPort, storage: &Storage) -> GpuFinding {
         let name = self.name(storage.host, storage.port);
         let evidence = format!(
             "{} is cabled to {} and {name}, a port for storage, to {}: each belongs where the other one is",

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Astray, Search, within_rails};
+use super::{MisplacedPort, Search, within_rails};
 use crate::findings::{GpuFinding, GpuFindingKind};
 use crate::host::Host;
 use crate::rails::{Rail, Unit};
@@ -45,8 +45,8 @@ impl Search<'_> {
 
     /// Removes racks from `misplaced`: several hosts of a unit whose ports exchange the same leaves
     /// share one finding, which is a question if they are a large part of the unit.
-    pub(super) fn racks(&self, misplaced: &mut Vec<Astray>, findings: &mut Vec<GpuFinding>) {
-        let mut of_host: BTreeMap<usize, Vec<Astray>> = BTreeMap::new();
+    pub(super) fn racks(&self, misplaced: &mut Vec<MisplacedPort>, findings: &mut Vec<GpuFinding>) {
+        let mut of_host: BTreeMap<usize, Vec<MisplacedPort>> = BTreeMap::new();
         for port in misplaced.iter() {
             of_host.entry(port.host).or_default().push(port.clone());
         }
@@ -79,13 +79,13 @@ impl Search<'_> {
         reached.collect::<Option<Reached>>().unwrap_or_default()
     }
 
-    fn rack(&self, hosts: &[usize], astray: &[Astray]) -> GpuFinding {
+    fn rack(&self, hosts: &[usize], astray: &[MisplacedPort]) -> GpuFinding {
         let evidence = format!(
             "{} hosts of a unit have {}: each cable belongs where another one of its host is",
             hosts.len(),
             self.ends(
                 &self.analysis.hosts[hosts[0]],
-                astray.iter().map(Astray::end)
+                astray.iter().map(MisplacedPort::end)
             )
         );
         let kind = GpuFindingKind::RailCablesSwapped;
@@ -95,7 +95,7 @@ impl Search<'_> {
     }
 
     /// The question about hosts that are a large part of their unit.
-    fn many_of_unit(&self, hosts: &[usize], astray: &[Astray]) -> GpuFinding {
+    fn many_of_unit(&self, hosts: &[usize], astray: &[MisplacedPort]) -> GpuFinding {
         let slots: Vec<usize> = astray
             .iter()
             .filter_map(|port| self.analysis.hosts[hosts[0]].slot(port.port))
@@ -212,7 +212,7 @@ impl Search<'_> {
     }
 }
 
-impl Astray {
+impl MisplacedPort {
     /// The port with the leaf that it reaches.
     fn end(&self) -> (usize, SwitchIdx) {
         (self.port, self.actual)

@@ -31,7 +31,7 @@ use rsm_routing::topology::SwitchIdx;
 
 /// A compute port that does not reach the leaf of its rail.
 #[derive(Clone)]
-struct Astray {
+struct MisplacedPort {
     host: usize,
     /// The GPU that the port serves; `None` if the GPU is missing.
     gpu: Option<usize>,
@@ -99,17 +99,18 @@ pub(super) fn find(
 struct Question {
     host: usize,
     /// The ports at other leaves than their names imply.
-    astray: Vec<Astray>,
+    astray: Vec<MisplacedPort>,
     /// The ports that the fabric does not have under their names.
     missing: Vec<usize>,
 }
 
 impl Search<'_> {
     /// The hosts to ask about, and the ports whose cables are in a wrong place.
-    fn misplaced(&self) -> (Vec<Question>, Vec<Astray>) {
+    fn misplaced(&self) -> (Vec<Question>, Vec<MisplacedPort>) {
         let of_host = |place: usize| (place, self.astray(place));
         let hosts = 0..self.analysis.hosts.len();
-        let of_hosts: Vec<(usize, Vec<Astray>)> = hosts.into_par_iter().map(of_host).collect();
+        let of_hosts: Vec<(usize, Vec<MisplacedPort>)> =
+            hosts.into_par_iter().map(of_host).collect();
         let of_rails = self.leaves_of_rails();
         let (mut questions, mut misplaced) = (Vec::new(), Vec::new());
         for (host, astray) in of_hosts {
@@ -147,7 +148,7 @@ impl Search<'_> {
     fn may_be_names(
         &self,
         host: usize,
-        astray: &[Astray],
+        astray: &[MisplacedPort],
         missing: &[usize],
         of_rails: &BTreeSet<SwitchIdx>,
     ) -> bool {
@@ -184,7 +185,7 @@ impl Search<'_> {
     }
 
     /// The ports of a host that reach other leaves than the ports of most hosts, each once.
-    fn astray(&self, place: usize) -> Vec<Astray> {
+    fn astray(&self, place: usize) -> Vec<MisplacedPort> {
         match self.peers.of_host[place] {
             _ if self.faults[place].foreign.is_some() => Vec::new(),
             Some(_) => self.astray_by_place(place),
@@ -193,10 +194,10 @@ impl Search<'_> {
     }
 
     /// The misplaced ports, for slots by PCI address.
-    fn astray_by_place(&self, place: usize) -> Vec<Astray> {
+    fn astray_by_place(&self, place: usize) -> Vec<MisplacedPort> {
         let host = &self.analysis.hosts[place];
         // Ports equally far from every GPU serve whichever GPU is on their rail.
-        let mut alike: BTreeMap<Vec<_>, Vec<Astray>> = BTreeMap::new();
+        let mut alike: BTreeMap<Vec<_>, Vec<MisplacedPort>> = BTreeMap::new();
         for (slot, port) in host.slots.iter().enumerate() {
             let rail = self.analysis.rails.rail(place, slot).filter(Rail::is_sure);
             let (Some(port), Some(rail)) = (*port, rail) else {
@@ -207,7 +208,7 @@ impl Search<'_> {
             };
             let gpus = 0..host.inventory.gpus.len();
             let tiers = gpus.map(|gpu| host.inventory.tier(gpu, port)).collect();
-            alike.entry(tiers).or_default().push(Astray {
+            alike.entry(tiers).or_default().push(MisplacedPort {
                 host: place,
                 gpu: None,
                 port,
@@ -216,7 +217,7 @@ impl Search<'_> {
             });
         }
         let groups = alike.into_values().filter(|group| !within_rails(group));
-        let mut out: Vec<Astray> = groups.flatten().collect();
+        let mut out: Vec<MisplacedPort> = groups.flatten().collect();
         if !out.is_empty() {
             let ports: Vec<usize> = host.compute_slots().collect();
             let assigned = host.assign_among(&ports, |_, _| 0);
@@ -228,7 +229,7 @@ impl Search<'_> {
     }
 
     /// The misplaced ports, for slots by number.
-    fn astray_by_number(&self, place: usize) -> Vec<Astray> {
+    fn astray_by_number(&self, place: usize) -> Vec<MisplacedPort> {
         let host = &self.analysis.hosts[place];
         let rails = &self.analysis.rails;
         let sure = |port: usize| {
@@ -244,7 +245,7 @@ impl Search<'_> {
         let ports: Vec<usize> = host.compute_slots().collect();
         let assigned = host.assign_among(&ports, misfit);
         let plain = host.assign_among(&ports, |_, _| 0);
-        let mut out: Vec<Astray> = Vec::new();
+        let mut out: Vec<MisplacedPort> = Vec::new();
         for (gpu, ports) in assigned.iter().enumerate() {
             for (choice, &port) in ports.iter().enumerate() {
                 let Some(actual) = self.leaf(host, port) else {
@@ -257,7 +258,7 @@ impl Search<'_> {
                 if wanted[gpu].contains(&actual) || out.iter().any(|seen| seen.port == port) {
                     continue;
                 }
-                out.push(Astray {
+                out.push(MisplacedPort {
                     host: place,
                     gpu: Some(gpu),
                     port,
@@ -273,7 +274,7 @@ impl Search<'_> {
         &self,
         kind: GpuFindingKind,
         host: usize,
-        astray: &[Astray],
+        astray: &[MisplacedPort],
         evidence: String,
     ) -> GpuFinding {
         let inventory = &self.analysis.hosts[host].inventory;
@@ -350,8 +351,8 @@ impl Search<'_> {
 }
 
 /// Whether the ports on wrong rails only exchange leaves with each other.
-fn within_rails(astray: &[Astray]) -> bool {
-    let leaves = |of: fn(&Astray) -> SwitchIdx| {
+fn within_rails(astray: &[MisplacedPort]) -> bool {
+    let leaves = |of: fn(&MisplacedPort) -> SwitchIdx| {
         let mut leaves: Vec<SwitchIdx> = astray.iter().map(of).collect();
         leaves.sort_unstable();
         leaves
