@@ -169,15 +169,15 @@ pub fn called<T>(
     }
 }
 
-/// The nodes with this description or, if there are none, the switches with this name in their
-/// description: first in the given case, then in any case.
+/// The nodes with this description, and the switches with this name in their description: first in
+/// the given case, then in any case. A host that describes itself by the name of a switch makes the
+/// name ambiguous, and does not take its place.
 fn called_whole<T>(name: &str, find: &FindDescribed<'_, T>) -> Vec<T> {
+    let exact = |text: &str| text == name;
     let alike = |text: &str| text.eq_ignore_ascii_case(name);
-    let ways: [&dyn Fn(&str) -> bool; 4] = [
-        &|description| description == name,
-        &|description| switch_name(description) == Some(name),
-        &alike,
-        &|description| switch_name(description).is_some_and(alike),
+    let ways: [&dyn Fn(&str) -> bool; 2] = [
+        &|description| exact(description) || switch_name(description).is_some_and(exact),
+        &|description| alike(description) || switch_name(description).is_some_and(alike),
     ];
     let mut found = ways.into_iter().map(find);
     found.find(|nodes| !nodes.is_empty()).unwrap_or_default()
@@ -355,7 +355,8 @@ mod tests {
         (0x60_0000, "MF0;leaf-03:MQM8700/U1", &[(0, 6), (1, 0)]),
         (0x70_0000, "MF0;director:CS7500/L01/U1", &[(0, 7)]),
         (0x80_0000, "MF0;director:CS7500/L02/U1", &[(0, 8)]),
-        (0x90_0000, "MF0;rack:MQM8700/U1", &[(0, 9)]),
+        (0x90_0000, "MF0;leaf-04:MQM8700/U1", &[(0, 9)]),
+        (0xb0_0000, "leaf-04", &[(1, 11)]),
         (0xa0_0000, "note;no-switch:at all", &[(1, 10)]),
     ]);
 
@@ -399,15 +400,22 @@ mod tests {
         assert_eq!(port("leaf-03"), Ok((0x60_0000, 0)));
         assert_eq!(port("leaf-03:1"), Ok((0x60_0000, 1)));
         assert_eq!(port("MF0;leaf-03:MQM8700/U1:1"), Ok((0x60_0000, 1)));
-        assert_eq!(
-            port("rack"),
-            Ok((0x40_0000, 1)),
-            "a whole description goes before"
-        );
         assert!(matches!(
             port("director"),
             Err(LookupError::Ambiguous { total: 2, .. })
         ));
+    }
+
+    #[test]
+    fn a_host_that_calls_itself_by_the_name_of_a_switch_makes_the_name_ambiguous() {
+        for name in ["leaf-04", "leaf-04:1", "LEAF-04"] {
+            let found = port(name);
+            assert!(
+                matches!(found, Err(LookupError::Ambiguous { total: 2, .. })),
+                "{name}: {found:?}"
+            );
+        }
+        assert_eq!(port("MF0;leaf-04:MQM8700/U1"), Ok((0x90_0000, 0)));
     }
 
     #[test]

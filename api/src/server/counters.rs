@@ -80,13 +80,19 @@ fn step(step_seconds: u32, span: PastSpan) -> Result<Option<u32>, Status> {
     Ok(Some(step_seconds))
 }
 
-/// Runs `work` on a thread that may wait for a disk, as soon as one of the places is free.
+/// Runs `work` on a thread that may wait for a disk, as soon as one of the places is free. The work
+/// keeps its place until it ends, also when the client has left.
 async fn from_past<T: Send + 'static>(
-    places: &Semaphore,
+    places: &Arc<Semaphore>,
     work: impl FnOnce() -> Result<T, CountersError> + Send + 'static,
 ) -> Result<Response<T>, Status> {
-    let _place = places.acquire().await;
-    let answer = tokio::task::spawn_blocking(work).await;
+    let place = Arc::clone(places).acquire_owned().await;
+    let answer = tokio::task::spawn_blocking(move || {
+        let answer = work();
+        drop(place);
+        answer
+    });
+    let answer = answer.await;
     let answer = answer.map_err(|error| Status::internal(error.to_string()))?;
     Ok(Response::new(answer?))
 }

@@ -106,6 +106,17 @@ fn commands_become_changes() {
             &["configure", "0x10", "--name", "red"],
             PartitionAction::Configure(PartitionSettings {
                 name: "red".to_owned(),
+                mtu_bytes: 4096,
+                ..PartitionSettings::default()
+            }),
+        ),
+        (
+            &["configure", "0x8010", "--ipoib", "--sl", "3"],
+            PartitionAction::Configure(PartitionSettings {
+                name: "tenant-a".to_owned(),
+                ipoib: true,
+                service_level: 3,
+                mtu_bytes: 4096,
                 ..PartitionSettings::default()
             }),
         ),

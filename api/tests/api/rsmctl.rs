@@ -130,10 +130,8 @@ fn every_subcommand_prints_its_golden_output() {
         ("whatif", &["whatif", "unlink=leaf-1:1"]),
         ("whatif-part", &["whatif", "host-1"]),
         ("link", &["link", "leaf-1:1"]),
-        ("drain", &["drain", "leaf-1", "--force", "--note", "fans"]),
         ("drained", &["drained"]),
         ("engine-set", &["engine", "set", "minhop", "--wide"]),
-        ("rotate-m-keys", &["rotate-m-keys", "--force"]),
         ("sim-unlink", &["sim", "unlink", "leaf-1", "1"]),
         ("sim-loss", &["sim", "loss", "0.05", "--attribute", "0x15"]),
     ] {
@@ -179,6 +177,48 @@ fn an_engine_that_cuts_ports_off_while_it_is_set_wants_yes() {
     );
     let text = printed(&served, &["engine", "set", "nue", "--yes"]);
     assert!(text.contains("engine nue requested"), "{text}");
+}
+
+#[test]
+fn an_action_that_is_not_complete_prints_its_verdict_and_fails() {
+    let served = Served::start(Fake::tree(2, 1));
+    for (name, arguments, code) in [
+        (
+            "drain",
+            &["drain", "leaf-1", "--force", "--note", "fans"][..],
+            5,
+        ),
+        ("rotate-m-keys", &["rotate-m-keys", "--force"], 4),
+    ] {
+        for (format, ending) in [(&[][..], "txt"), (&["--format", "json"], "json")] {
+            let output = run(&served, &[arguments, format].concat());
+            assert_eq!(output.status.code(), Some(code), "{name}");
+            golden(
+                &format!("{name}.{ending}"),
+                &String::from_utf8(output.stdout).unwrap(),
+            );
+        }
+    }
+}
+
+#[test]
+fn options_of_lists_are_refused_before_a_command_acts() {
+    let served = Served::start(Fake::tree(2, 1));
+    let before = served.fake.convergences.lock().len();
+    for command in [
+        &["undrain", "leaf-1"][..],
+        &["sweep"],
+        &["sim", "unlink", "leaf-1", "1"],
+        &["partition", "delete", "0x10"],
+        &["engine", "set", "minhop"],
+    ] {
+        let output = run(&served, &[command, &["--limit", "5"]].concat());
+        assert_eq!(output.status.code(), Some(2), "{command:?}");
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(errors.contains("nothing was done"), "{errors}");
+    }
+    assert_eq!(served.fake.convergences.lock().len(), before);
+    assert!(served.fake.partition_changes.lock().is_empty());
 }
 
 #[test]

@@ -127,14 +127,14 @@ impl Drawn {
 /// The last graph, which is drawn again when the subnet has changed, by one request at a time.
 pub(crate) struct GraphCache {
     subnet: Arc<dyn Subnet>,
-    last: Mutex<Option<Arc<Drawn>>>,
+    last: Arc<Mutex<Option<Arc<Drawn>>>>,
 }
 
 impl GraphCache {
     pub(crate) fn new(subnet: Arc<dyn Subnet>) -> GraphCache {
         GraphCache {
             subnet,
-            last: Mutex::default(),
+            last: Arc::default(),
         }
     }
 
@@ -145,7 +145,7 @@ impl GraphCache {
 
     /// The graph of the present snapshot, or one made at most [`GRAPH_AGE`] ago.
     pub(crate) async fn current(&self) -> Result<Arc<Drawn>, GraphError> {
-        let mut last = self.last.lock().await;
+        let mut last = Arc::clone(&self.last).lock_owned().await;
         if let Some(drawn) = &*last {
             let current = drawn.generation == self.subnet.status().generation;
             if current || drawn.made.elapsed() < GRAPH_AGE {
@@ -153,12 +153,14 @@ impl GraphCache {
             }
         }
         let subnet = Arc::clone(&self.subnet);
-        let drawn = tokio::task::spawn_blocking(move || draw(subnet.as_ref()))
-            .await
-            .map_err(|error| GraphError::Failed(error.to_string()))??;
-        let drawn = Arc::new(drawn);
-        *last = Some(Arc::clone(&drawn));
-        Ok(drawn)
+        // The lock belongs to the work, which continues if the client leaves.
+        let drawing = tokio::task::spawn_blocking(move || {
+            let drawn = Arc::new(draw(subnet.as_ref())?);
+            *last = Some(Arc::clone(&drawn));
+            Ok(drawn)
+        });
+        let drawn = drawing.await;
+        drawn.map_err(|error| GraphError::Failed(error.to_string()))?
     }
 }
 

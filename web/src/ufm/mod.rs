@@ -211,15 +211,21 @@ impl Ufm {
         }
     }
 
-    /// Computes an answer that examines all ports or members, on a thread for blocking work.
+    /// Computes an answer that examines all ports or members, on a thread for blocking work. The
+    /// work keeps its place until it ends, also when the client has left.
     async fn list(
         &self,
         make: impl FnOnce() -> Result<serde_json::Value, Refused> + Send + 'static,
     ) -> Reply {
-        let Ok(_place) = Arc::clone(&self.lists).acquire_owned().await else {
+        let Ok(place) = Arc::clone(&self.lists).acquire_owned().await else {
             return failure(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping");
         };
-        match tokio::task::spawn_blocking(make).await {
+        let made = tokio::task::spawn_blocking(move || {
+            let made = make();
+            drop(place);
+            made
+        });
+        match made.await {
             Ok(Ok(answer)) => reply::json(&answer),
             Ok(Err((code, text))) => failure(code, &text),
             Err(error) => failure(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),

@@ -22,7 +22,8 @@ pub(crate) enum Failure {
     Refused(String),
     /// No server answered.
     Unreachable(String),
-    /// A check of the report warns or fails; the output states it.
+    /// The output states a warning or a failure: of a check, a verdict, or a part that is not safe
+    /// to unplug.
     Checked { fails: bool },
 }
 

@@ -21,8 +21,15 @@ pub(crate) struct ExpectArguments {
     accept_all: bool,
 }
 
+impl ExpectArguments {
+    /// Whether the command changes something.
+    pub(super) fn acts(&self) -> bool {
+        self.accept_all || self.accept.is_some()
+    }
+}
+
 pub(crate) async fn run(arguments: ExpectArguments, session: &mut Session) -> Result<(), Failure> {
-    if arguments.accept_all || arguments.accept.is_some() {
+    if arguments.acts() {
         let request = v1::AcceptMissingRequest {
             name: arguments.accept.unwrap_or_default(),
             all: arguments.accept_all,

@@ -191,7 +191,28 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
+impl Question {
+    /// Whether the command changes something, so that it must not fail after it has.
+    fn acts(&self) -> bool {
+        match self {
+            Question::Drain(_)
+            | Question::Undrain(_)
+            | Question::Port(_)
+            | Question::RotateMKeys(_)
+            | Question::Sweep(_)
+            | Question::Sim(_) => true,
+            Question::Partition(command) => command.acts(),
+            Question::Engine(command) => command.acts(),
+            Question::Expect(arguments) => arguments.acts(),
+            _ => false,
+        }
+    }
+}
+
 async fn ask(question: Question, global: Global) -> Result<(), Failure> {
+    if question.acts() {
+        global.refuse_list_options()?;
+    }
     let mut session = Session::open(global).await?;
     let outcome = answer(question, &mut session).await;
     session.end(outcome)

@@ -28,7 +28,7 @@ pub(crate) enum PartitionCommand {
     Remove(NamesArguments),
     /// Makes these ports the members, and no others
     Set(SetArguments),
-    /// Gives a partition other settings: those that are not named are the usual ones
+    /// Gives a partition other settings; those that are not named stay as they are
     Configure(ConfigureArguments),
     /// Deletes a partition with all its members
     Delete(DeleteArguments),
@@ -46,20 +46,26 @@ pub(crate) struct KeyArguments {
 #[derive(Debug, Args)]
 pub(crate) struct SettingsArguments {
     /// Its name, instead of its P_Key
-    #[arg(long, default_value = "", value_name = "TEXT")]
-    name: String,
-    /// Have the broadcast group of IP over InfiniBand
-    #[arg(long)]
-    ipoib: bool,
-    /// Service level of its packets, 0 to 15
-    #[arg(long, default_value_t = 0, value_name = "SL")]
-    sl: u32,
-    /// MTU of that group in bytes
-    #[arg(long, default_value_t = 2048, value_name = "BYTES")]
-    mtu: u32,
-    /// Rate of that group in Gb/s
-    #[arg(long, default_value_t = 10.0, value_name = "GBPS")]
-    rate: f64,
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    /// Have the broadcast group of IP over InfiniBand; --ipoib=false: have none
+    #[arg(
+        long,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_name = "BOOL"
+    )]
+    ipoib: Option<bool>,
+    /// Service level of its packets, 0 to 15; 0 for a new partition
+    #[arg(long, value_name = "SL")]
+    sl: Option<u32>,
+    /// MTU of that group in bytes; 2048 for a new partition
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u32>,
+    /// Rate of that group in Gb/s; 10 for a new partition
+    #[arg(long, value_name = "GBPS")]
+    rate: Option<f64>,
 }
 
 /// A membership, for all members that a command names.
@@ -170,15 +176,49 @@ enum DefaultMembership {
 }
 
 impl SettingsArguments {
-    fn message(self) -> Option<v1::PartitionSettings> {
+    /// The settings of a partition that had those of `before`.
+    fn message(self, before: v1::PartitionSettings) -> Option<v1::PartitionSettings> {
         Some(v1::PartitionSettings {
-            name: self.name,
-            ipoib: self.ipoib,
-            service_level: self.sl,
-            mtu_bytes: self.mtu,
-            rate_gbps: self.rate,
+            name: self.name.unwrap_or(before.name),
+            ipoib: self.ipoib.unwrap_or(before.ipoib),
+            service_level: self.sl.unwrap_or(before.service_level),
+            mtu_bytes: self.mtu.unwrap_or(before.mtu_bytes),
+            rate_gbps: self.rate.unwrap_or(before.rate_gbps),
         })
     }
+}
+
+/// The settings of a new partition of which no argument says anything.
+const NEW: v1::PartitionSettings = v1::PartitionSettings {
+    name: String::new(),
+    ipoib: false,
+    service_level: 0,
+    mtu_bytes: 2048,
+    rate_gbps: 10.0,
+};
+
+/// The settings that a partition has. The server refuses a partition that it does not know.
+async fn settings(p_key: u16, session: &Session) -> Result<v1::PartitionSettings, Failure> {
+    let partitions = partitions::all(session).await?;
+    let found = partitions
+        .into_iter()
+        .find(|partition| partition.p_key == u32::from(p_key & 0x7fff));
+    Ok(found.map_or(NEW, |partition| v1::PartitionSettings {
+        // A partition without a name is shown with its P_Key, and its name stays empty.
+        name: match p_key_text(&partition.name) == Some(p_key & 0x7fff) {
+            true => String::new(),
+            false => partition.name,
+        },
+        ipoib: partition.ipoib,
+        service_level: partition.service_level,
+        mtu_bytes: partition.mtu_bytes,
+        rate_gbps: partition.rate_gbps,
+    }))
+}
+
+/// The P_Key that a hexadecimal text with 0x states; `None` if it is no such text.
+fn p_key_text(text: &str) -> Option<u16> {
+    u16::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
 impl MembershipArguments {
@@ -194,6 +234,13 @@ impl MembershipArguments {
             index0: self.index0,
         });
         wanted.collect()
+    }
+}
+
+impl PartitionCommand {
+    /// Whether the command changes something.
+    pub(super) fn acts(&self) -> bool {
+        !matches!(self, PartitionCommand::List | PartitionCommand::Show(_))
     }
 }
 
@@ -214,9 +261,10 @@ pub(crate) async fn run(command: PartitionCommand, session: &mut Session) -> Res
 
 async fn configure(arguments: ConfigureArguments, session: &Session) -> Result<Report, Failure> {
     let p_key = arguments.key.p_key;
+    let before = settings(p_key, session).await?;
     let request = v1::ConfigurePartitionRequest {
         p_key: p_key.into(),
-        settings: arguments.settings.message(),
+        settings: arguments.settings.message(before),
     };
     let mut client = session.partitions();
     waiting::for_answer(session, client.configure_partition(request)).await?;
@@ -227,7 +275,7 @@ async fn create(arguments: CreateArguments, session: &Session) -> Result<Report,
     let p_key = arguments.key.p_key;
     let mut request = v1::CreatePartitionRequest {
         p_key: p_key.into(),
-        settings: arguments.settings.message(),
+        settings: arguments.settings.message(NEW),
         members: arguments.membership.wanted(arguments.members),
         accept_cut_off: false,
     };

@@ -24,11 +24,17 @@ pub(crate) async fn run(
     }
 }
 
-pub(super) async fn partitions(session: &mut Session) -> Result<(), Failure> {
-    let partitions = all_pages(v1::ListPartitionsRequest::default(), async |request| {
+/// All partitions.
+pub(super) async fn all(session: &Session) -> Result<Vec<v1::Partition>, Failure> {
+    let request = v1::ListPartitionsRequest::default();
+    let all = all_pages(request, async |request| {
         session.partitions().list_partitions(request).await
-    })
-    .await?;
+    });
+    Ok(all.await?)
+}
+
+pub(super) async fn partitions(session: &mut Session) -> Result<(), Failure> {
+    let partitions = all(session).await?;
     session.output.list(
         partitions,
         [

@@ -142,7 +142,7 @@ pub struct FabricJudge {
     past: Option<Arc<dyn PastSource>>,
     history: Option<Arc<dyn History>>,
     limits: SymptomLimits,
-    places: Semaphore,
+    places: Arc<Semaphore>,
 }
 
 impl FabricJudge {
@@ -160,7 +160,7 @@ impl FabricJudge {
             past: None,
             history,
             limits,
-            places: Semaphore::new(MAX_QUESTIONS),
+            places: Arc::new(Semaphore::new(MAX_QUESTIONS)),
         }
     }
 
@@ -218,7 +218,8 @@ impl Judge for FabricJudge {
         since_unix_ms: u64,
     ) -> BoxFuture<'_, Result<v1::Judgement, RoutingError>> {
         Box::pin(async move {
-            let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;
+            let place = Arc::clone(&self.places).try_acquire_owned();
+            let place = place.map_err(|_| RoutingError::Busy)?;
             let now_unix_ms = self.view.unix_ms();
             let usual = now_unix_ms.saturating_sub(USUAL_SPAN_MS);
             let since_unix_ms = match since_unix_ms {
@@ -231,7 +232,7 @@ impl Judge for FabricJudge {
             let (now, limits) = (self.view.now(), self.limits);
             let started_unix_ms = self.started_unix_ms();
             let past = self.past.as_ref().and_then(|past| past.past());
-            compute(move || {
+            let (_, judgement) = compute(place, move || {
                 let is_collecting = counters.is_collecting;
                 let kept = Kept::read(past, since_unix_ms, now_unix_ms);
                 let counters_from_unix_ms = kept.from_unix_ms.unwrap_or(started_unix_ms);
@@ -254,7 +255,8 @@ impl Judge for FabricJudge {
                     limits,
                 })
             })
-            .await
+            .await?;
+            Ok(judgement)
         })
     }
 }

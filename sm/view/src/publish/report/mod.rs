@@ -58,7 +58,7 @@ impl Reports for Reporter {
             let generation = published.generation;
             let (counters, gpus) = (self.counters.clone(), self.gpus.clone());
             let host = self.host.clone();
-            let made = compute(move || {
+            let checks = move || {
                 let sources = Sources {
                     published,
                     spread: spread.map_err(|error| error.to_string()),
@@ -68,8 +68,11 @@ impl Reports for Reporter {
                     host,
                 };
                 make_checks(&sources)
-            });
-            let made = made.await;
+            };
+            let made = match self.routing.turn().await {
+                Ok(turn) => compute(turn, checks).await.map(|(_, checks)| checks),
+                Err(busy) => Err(busy),
+            };
             let stopping = |error: rsm_api::RoutingError| {
                 let all = Topic::ALL.iter();
                 all.map(|topic| topic.not_known(error.to_string()))

@@ -157,6 +157,12 @@ pub(crate) async fn run(command: GpuCommand, global: Global) -> Result<(), Failu
     if let GpuCommand::Probe(arguments) = &command {
         return probe::run(arguments, global.format);
     }
+    if matches!(
+        command,
+        GpuCommand::Import { .. } | GpuCommand::Forget { .. }
+    ) {
+        global.refuse_list_options()?;
+    }
     let mut session = Session::open(global).await?;
     let outcome = ask::run(command, &mut session).await;
     session.end(outcome)
