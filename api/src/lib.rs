@@ -30,7 +30,10 @@ pub use error::{
 pub use gpu::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
 pub use journal::{EventJournal, is_operator_action};
 pub use rsm_proto::{Label, v1};
-pub use server::{Backend, Listen, Reader, ServeError, Server, SocketError, gpu_status, serve};
+pub use server::{
+    ActionRecorder, Backend, Listen, OpenAction, Reader, ServeError, Server, SocketError,
+    gpu_status, serve,
+};
 pub use traits::{
     ActionLog, BoxFuture, Control, CountersQueries, History, Judge, Reports, RoutingQueries,
     SaQueries, Simulation, Subnet,

@@ -10,25 +10,30 @@ use crate::traits::ActionLog;
 
 /// Records requests that change something.
 #[derive(Clone)]
-pub(super) struct ActionRecorder {
+pub struct ActionRecorder {
     log: Option<Arc<dyn ActionLog>>,
 }
 
 impl ActionRecorder {
     /// Creates a recorder that writes to `log`; without a log, nothing is recorded.
-    pub(super) fn new(log: Option<Arc<dyn ActionLog>>) -> ActionRecorder {
+    pub fn new(log: Option<Arc<dyn ActionLog>>) -> ActionRecorder {
         ActionRecorder { log }
     }
 
-    /// Begins a request, `action` on `detail`. The request is recorded when it ends, or when the
-    /// client disconnects before.
+    /// Begins a request, `action` on `detail`, of the caller in `from`.
     pub(super) fn begin(&self, from: &Extensions, action: &str, detail: String) -> OpenAction {
+        self.begin_of(origin(from), action, detail)
+    }
+
+    /// Begins a request of `operator`, `action` on `detail`. The request is recorded when it ends,
+    /// or when the client disconnects before.
+    pub fn begin_of(&self, operator: String, action: &str, detail: String) -> OpenAction {
         OpenAction {
             log: self.log.clone(),
             note: v1::OperatorActed {
                 action: action.to_owned(),
                 detail,
-                operator: origin(from),
+                operator,
                 refusal: "the client left before the answer; it may have been carried out"
                     .to_owned(),
             },
@@ -37,7 +42,7 @@ impl ActionRecorder {
 }
 
 /// A request under way.
-pub(super) struct OpenAction {
+pub struct OpenAction {
     log: Option<Arc<dyn ActionLog>>,
     note: v1::OperatorActed,
 }
@@ -52,19 +57,22 @@ impl OpenAction {
     }
 
     /// Adds the effect of the request, if any, to the record.
-    pub(super) fn add(&mut self, text: &str) {
+    pub fn add(&mut self, text: &str) {
         if !text.is_empty() {
             self.note.detail = format!("{}: {text}", self.note.detail);
         }
     }
 
     /// Ends the request, and passes its outcome on.
-    pub(super) fn end<T>(mut self, outcome: Result<T, Status>) -> Result<T, Status> {
-        self.note.refusal = match &outcome {
-            Ok(_) => String::new(),
-            Err(status) => status.message().to_owned(),
-        };
+    pub(super) fn end<T>(self, outcome: Result<T, Status>) -> Result<T, Status> {
+        self.close(outcome.as_ref().err().map_or("", Status::message));
         outcome
+    }
+
+    /// Ends the request, with the reason of its refusal; an empty reason says that it was carried
+    /// out.
+    pub fn close(mut self, refusal: &str) {
+        refusal.clone_into(&mut self.note.refusal);
     }
 }
 

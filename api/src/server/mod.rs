@@ -67,7 +67,7 @@ use crate::traits::{
     ActionLog, Control, CountersQueries, History, Judge, Reports, RoutingQueries, SaQueries,
     Simulation, Subnet,
 };
-use acts::ActionRecorder;
+pub use acts::{ActionRecorder, OpenAction};
 use incoming::{Connections, Listener, incoming};
 use socket::Socket;
 

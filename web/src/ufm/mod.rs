@@ -21,7 +21,7 @@ use rsm_api::access::{Caller, Gate, Peer, digest_of};
 use rsm_api::model::{
     EmptyPartition, ExistingPartition, MemberName, PartitionAction, PartitionChange, WhenCutOff,
 };
-use rsm_api::{ActionLog, Control, ControlError, PartitionRefusal, Subnet, v1};
+use rsm_api::{ActionRecorder, Control, ControlError, PartitionRefusal, Subnet, v1};
 use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
@@ -66,7 +66,7 @@ pub(crate) struct Ufm {
     settings: UfmSettings,
     subnet: Arc<dyn Subnet>,
     control: Arc<dyn Control>,
-    actions: Option<Arc<dyn ActionLog>>,
+    actions: ActionRecorder,
     /// The permits for requests that examine all ports or members.
     lists: Arc<Semaphore>,
     jobs: Jobs,
@@ -85,6 +85,9 @@ fn below(path: &str) -> Option<&str> {
     rests.find(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// Most characters of a call in the journal.
+const MAX_CALL_CHARS: usize = 128;
+
 /// The HTTP status and the text of a refusal.
 type Refused = (StatusCode, String);
 
@@ -102,7 +105,7 @@ impl Ufm {
             settings,
             subnet: Arc::clone(&backend.subnet),
             control: Arc::clone(&backend.control),
-            actions: backend.actions.clone(),
+            actions: ActionRecorder::new(backend.actions.clone()),
             lists: Arc::new(Semaphore::new(MAX_UFM_LISTS)),
             jobs: Jobs::default(),
         }
@@ -246,22 +249,15 @@ impl Ufm {
             .gate
             .follow(caller, peer, call, Arc::clone(&self.subnet));
         followed.begun(digest_of(&body));
+        let operator = format!("{} at {peer}", caller.name);
+        let shown: String = call.chars().take(MAX_CALL_CHARS).collect();
+        let mut action = self.actions.begin_of(operator, "ufm-rest", shown);
         let outcome = self.carry_out(caller, change, &body).await;
         let ended = outcome.as_ref().map(String::as_str);
         let ended = ended.map_err(|(_, text)| text.as_str());
         followed.ended(ended);
-        if let Some(log) = &self.actions {
-            let cut_off = ended.ok().filter(|cut_off| !cut_off.is_empty());
-            log.acted(v1::OperatorActed {
-                action: "ufm-rest".to_owned(),
-                detail: match cut_off {
-                    Some(cut_off) => format!("{call}: {cut_off}"),
-                    None => call.to_owned(),
-                },
-                operator: format!("{} at {peer}", caller.name),
-                refusal: ended.err().unwrap_or_default().to_owned(),
-            });
-        }
+        action.add(ended.unwrap_or_default());
+        action.close(ended.err().unwrap_or_default());
         outcome
     }
 
