@@ -61,14 +61,21 @@ impl Notifier {
     /// # Errors
     /// A thread cannot be started.
     pub fn configure(&self, settings: Settings) -> std::io::Result<()> {
-        let mut outlets = self.outlets.lock();
-        let all = [settings.webhook, settings.syslog, settings.otlp];
-        for ((kind, outlet), settings) in KINDS.into_iter().zip(outlets.iter_mut()).zip(all) {
-            match (outlet, settings) {
-                (Some(outlet), settings) => outlet.configure(settings),
-                (outlet @ None, Some(settings)) => *outlet = Some(self.start(kind, settings)?),
-                (None, None) => self.forget(kind),
+        let mut unused = Vec::new();
+        {
+            let mut outlets = self.outlets.lock();
+            let all = [settings.webhook, settings.syslog, settings.otlp];
+            for ((kind, outlet), settings) in KINDS.into_iter().zip(outlets.iter_mut()).zip(all) {
+                match (outlet, settings) {
+                    (Some(outlet), settings) => outlet.configure(settings),
+                    (outlet @ None, Some(settings)) => *outlet = Some(self.start(kind, settings)?),
+                    (None, None) => unused.push(kind),
+                }
             }
+        }
+        // The disk may hang, and no event waits for it.
+        for kind in unused {
+            self.forget(kind);
         }
         Ok(())
     }

@@ -108,7 +108,8 @@ impl<F: Files> Queue<F> {
     }
 
     /// Opens the queue with at most `bound` bytes on the disk. Damaged records, and those after
-    /// them in their segment, are skipped.
+    /// them in their segment, are skipped and count as lost; only those after the last record that
+    /// can be read have no number, and are not counted.
     ///
     /// # Errors
     /// The files cannot be read.
@@ -125,6 +126,8 @@ impl<F: Files> Queue<F> {
         let mut names: Vec<String> = files.list()?;
         names.retain(|name| first_of(name).is_some());
         names.sort();
+        // The number after those of the segments before, damaged ones among them.
+        let mut expected = None;
         for name in names {
             let bytes = files.read(&name)?.unwrap_or_default();
             let numbers: Vec<u64> = frame::records(&bytes).map(|record| record.number).collect();
@@ -137,8 +140,12 @@ impl<F: Files> Queue<F> {
                     "events that wait for a receiver are damaged and lost"
                 );
                 files.remove(&name)?;
+                expected = expected.or(first_of(&name));
                 continue;
             };
+            let missing_from = expected.unwrap_or(first).max(queue.taken + 1);
+            queue.lost += first.saturating_sub(missing_from);
+            expected = Some(last.saturating_add(1));
             // An append that failed may have left records that are in the next segment as well.
             if let Some(before) = queue.segments.back_mut() {
                 before.last = before.last.min(first.saturating_sub(1));
@@ -294,6 +301,7 @@ impl<F: Files> Queue<F> {
     /// A file cannot be read.
     pub fn peek(&mut self, most: usize) -> io::Result<Vec<Record>> {
         let mut found = Vec::new();
+        // The segment whose file was removed or changed by another program.
         let mut damaged = None;
         if let Some(files) = &self.files {
             for (index, segment) in self.segments.iter().enumerate() {
@@ -305,21 +313,26 @@ impl<F: Files> Queue<F> {
                 let waiting = frame::records(&bytes)
                     .filter(|record| record.number > self.taken && record.number <= segment.last);
                 found.extend(waiting.take(most - found.len()));
-                if found.len() == before && segment.waiting(self.taken) > 0 {
-                    damaged = Some(index);
+                let read_to = found[before..].last().map(|record: &Record| record.number);
+                let is_whole = segment.waiting(self.taken) == 0 || read_to == Some(segment.last);
+                if found.len() < most && !is_whole {
+                    damaged = Some((index, found.len() == before));
                     break;
                 }
             }
         }
-        if let Some(index) = damaged {
-            // The file was removed or changed by another program.
-            if let Some(segment) = self.segments.remove(index) {
-                self.lost += segment.waiting(self.taken);
+        match damaged {
+            None => {
+                let room = most - found.len();
+                found.extend(self.memory.iter().take(room).cloned());
             }
-        }
-        if damaged.is_none() {
-            let room = most - found.len();
-            found.extend(self.memory.iter().take(room).cloned());
+            // The readable records go first; the others are lost once those are taken.
+            Some((_, false)) => {}
+            Some((index, true)) => {
+                if let Some(segment) = self.segments.remove(index) {
+                    self.lost += segment.waiting(self.taken);
+                }
+            }
         }
         Ok(found)
     }

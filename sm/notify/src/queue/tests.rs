@@ -269,3 +269,44 @@ fn files_of_others_in_the_folder_stay() {
     assert_eq!(queue.waiting(), 0);
     assert!(fake.files.borrow().contains_key("notes.txt"));
 }
+
+/// Damages one byte of the first segment, `numerator` / `denominator` of its length from the start.
+fn damage_first_segment(fake: &Fake, numerator: usize, denominator: usize) {
+    let mut files = fake.files.borrow_mut();
+    let (_, bytes) = files.iter_mut().find(|(name, _)| *name != TAKEN).unwrap();
+    let at = bytes.len() * numerator / denominator;
+    bytes[at] ^= 0x55;
+}
+
+#[test]
+fn records_after_a_damaged_one_are_counted_as_lost() {
+    let fake = Fake::default();
+    let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
+    queue
+        .put(7, (1..=10).map(|number| event(number, 100)))
+        .unwrap();
+    damage_first_segment(&fake, 11, 20);
+    queue
+        .put(7, (11..=12).map(|number| event(number, 100)))
+        .unwrap();
+    let first = queue.peek(20).unwrap();
+    assert_eq!(sequences(&first), [1, 2, 3, 4, 5]);
+    queue.take(first.last().unwrap().number).unwrap();
+    assert_eq!(all(&mut queue), [] as [u64; 0]);
+    assert_eq!((queue.lost(), queue.waiting()), (7, 0));
+}
+
+#[test]
+fn records_of_a_damaged_segment_are_counted_when_the_queue_is_opened() {
+    let fake = Fake::default();
+    let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
+    queue
+        .put(7, (1..=12).map(|number| event(number, 20_000)))
+        .unwrap();
+    let of_first = queue.segments[0].last;
+    assert!(of_first < 12, "there are several segments");
+    damage_first_segment(&fake, 0, 1);
+    let mut queue = Queue::open(Some(fake), BOUND).unwrap();
+    assert_eq!(queue.lost(), of_first);
+    assert_eq!(all(&mut queue), (of_first + 1..=12).collect::<Vec<u64>>());
+}

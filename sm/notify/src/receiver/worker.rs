@@ -121,7 +121,8 @@ impl Worker {
         worker
     }
 
-    /// Opens the folder of the queue, if it is to have one and has none.
+    /// Opens the folder of the queue, if it is to have one and has none. Records get other numbers
+    /// by that, so that none may be under way.
     fn open(&mut self) {
         let Some(folder) = &self.unopened else { return };
         let bound = self
@@ -143,6 +144,9 @@ impl Worker {
     /// Runs until the daemon ends.
     pub(crate) async fn run(mut self) {
         loop {
+            if self.unopened.is_some() {
+                self.open();
+            }
             self.take_arrived();
             self.show();
             let now = Instant::now();
@@ -166,9 +170,6 @@ impl Worker {
             self.ending_at = Some(Instant::now() + END);
         }
         self.queue.count_lost(arrived.lost);
-        if self.unopened.is_some() {
-            self.open();
-        }
         if !arrived.events.is_empty() || self.queue.in_memory() > 0 {
             let put = self.queue.put(self.source.run, arrived.events);
             if self.unopened.is_none() {
