@@ -1,8 +1,8 @@
 //! Steps of a convergence that were computed for the whole subnet, and why.
 //!
-//! A step computes only what a change concerns, as far as it can follow the change; [`Whole`]
-//! records why a step did not. Builds with debug assertions, and so all tests, compare each step
-//! with its result for the whole subnet.
+//! Each step computes only the part that a change concerns, if it can follow the change; [`Whole`]
+//! records why a step did not. Builds with debug assertions, and so all tests, compare the result
+//! of each step with that for the whole subnet.
 //!
 //! ```text
 //! step             follows                                       whole where
@@ -36,16 +36,16 @@
 
 use std::fmt;
 
-/// A stage that follows changes where it can.
+/// A step of a convergence that follows changes if it can.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Step {
     /// Directed paths to all nodes.
     Paths,
     /// The LIDs of ports.
     Lids,
-    /// The switch graph that is routed.
+    /// The switch graph for routing.
     Graph,
-    /// The categories and the host order that routes are spread by.
+    /// The categories and the host order by which routes are spread.
     Order,
     /// Data VLs and port states of the links between switches.
     Links,
@@ -86,7 +86,7 @@ impl fmt::Display for Step {
 pub struct Whole {
     /// The step.
     pub step: Step,
-    /// The reason, in a few words.
+    /// The reason, as a phrase.
     pub why: String,
 }
 
