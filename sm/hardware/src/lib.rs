@@ -1,4 +1,4 @@
-//! Reads devices, and writes the plan to them.
+//! Reads the state of devices, and writes the plan to them.
 //!
 //! In: a plan, the policies of sweeps and pushes, and the answers of devices. Out: datagrams to
 //! send, the answers recorded in the [`Hardware`](rsm_model::Hardware), and findings about devices
@@ -12,10 +12,10 @@
 //! [`push`]   sends these Sets, in the order that keeps the fabric free of loops, and reads back
 //! ```
 //!
-//! Must never choose a route or a LID, read a clock, or open a socket.
+//! The crate must never choose a route or a LID, read a clock, or open a socket.
 //!
 //! Invariants: a Set is sent only for a difference that [`diff`] found; an image changes only by a
-//! confirmed answer; a device that refuses twice gets a finding and not a third attempt.
+//! confirmed answer; a device that refuses twice gets a finding, and no third attempt.
 
 pub mod diff;
 pub mod link_step;
