@@ -163,8 +163,8 @@ impl Sweep {
         }
     }
 
-    /// Handles a refused or unanswered table. While tables are read back, either counts against the
-    /// type; at a takeover, the block stays unknown.
+    /// Handles a refused or unanswered table. A failure counts against the device type while tables
+    /// are read back; at a takeover, the block stays unknown.
     pub(super) fn on_no_adaptive_table(
         &mut self,
         inventory: &mut Inventory,

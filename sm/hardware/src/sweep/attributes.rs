@@ -436,7 +436,7 @@ impl Sweep {
     }
 
     /// Handles an answered port with a cable, whose state was `before`: asks for the node behind
-    /// it, if the link may be another one.
+    /// the port if the link may be a new one.
     fn see_link(
         &mut self,
         inventory: &mut Inventory,
@@ -521,8 +521,8 @@ fn learn_refusal(inventory: &mut Inventory, key: PortKey) {
     }
 }
 
-/// The blocks of a switch's multicast table to read: those in use that are not known, or with
-/// `audit` all in use.
+/// The blocks of a switch's multicast table to read: the used blocks that are unknown, or all used
+/// blocks if `audit` is true.
 fn multicast_blocks(
     inventory: &Inventory,
     node: &InventoryNode,

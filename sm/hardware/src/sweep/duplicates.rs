@@ -266,8 +266,8 @@ impl Sweep {
         }
     }
 
-    /// Records that a host answers `info` behind `from`: its former places at which no node is
-    /// found now have a right to its GUIDs.
+    /// Records that a host answers `info` behind `from`: each of its former places without a node
+    /// gets a right to its GUIDs.
     pub(super) fn note_rights(
         &mut self,
         inventory: &mut Inventory,

@@ -70,8 +70,8 @@ impl HeldKeys {
         &self.policy
     }
 
-    /// Changes the policy of keys. With `guards_gets`, ports may require the key for Gets as well.
-    /// Returns whether the policy differs from the former one.
+    /// Changes the policy of keys. If `guards_gets` is true, ports may require the key for Gets as
+    /// well as for Sets. Returns whether the policy differs from the former one.
     pub(super) fn use_policy(
         &mut self,
         policy: &MKeyPolicy,
