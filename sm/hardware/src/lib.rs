@@ -7,8 +7,8 @@
 //! Three state machines without I/O run in turn:
 //!
 //! ```text
-//! [`sweep`]  asks: nodes, ports, tables, until each question is answered or has run out of tries
-//! [`diff`]   compares the hardware with the plan: the only place that decides which Sets are needed
+//! [`sweep`]  reads nodes, ports and tables, until each query is answered or has no attempts left
+//! [`diff`]   compares the hardware with the plan; no other code decides which Sets are needed
 //! [`push`]   sends these Sets, in the order that keeps the fabric free of loops, and reads back
 //! ```
 //!
