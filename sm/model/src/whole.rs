@@ -23,8 +23,8 @@
 //! routes           these switches, the columns of costs that  a switch is new; a cable joins
 //!                  they change, detours over parts that       other subtrees; a host shifts
 //!                  appeared or vanished                       numbers; order, roots or categories
-//!                                                             changed; the engine is not fabric-
-//!                                                             tree
+//!                                                             changed; the engine is not
+//!                                                             fabric-tree
 //! proof            entries that differ, links at the same     the incremental proof cannot decide
 //!                  switches, entries of turned switches
 //! interim tables   entries that differ, LID by LID            old and new routes share no order
