@@ -3,7 +3,7 @@ use std::time::Duration;
 /// The settings of a [`Collector`](super::Collector).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CountersConfig {
-    /// Whether counters are read at all.
+    /// Whether counters are read.
     pub enabled: bool,
     /// Time between two readings of the sums of a switch, more than zero.
     pub interval: Duration,
