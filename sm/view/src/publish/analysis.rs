@@ -22,20 +22,20 @@ use super::drained;
 use super::published::Published;
 use super::view::View;
 
-/// Upper bound of the requests that wait: more than operators make at a time, and few enough that
-/// each is answered within a minute in the largest fabrics. One request is computed at a time, so
-/// that managing the subnet keeps its processors.
+/// Bound of the waiting requests: more than operators make at a time, and few enough that each is
+/// answered within a minute in the largest fabrics. Only one request is computed at a time, so that
+/// the management of the subnet keeps its processors.
 const MAX_WAITING: usize = 16;
 
-/// Answers questions about routes from the snapshot in force, one computation at a time.
+/// Answers queries about routes from the snapshot in force, one computation at a time.
 pub struct RouteAnalyst {
     view: Arc<View>,
     places: Semaphore,
-    /// Last results; locked during a computation.
+    /// Last results; the lock is held during a computation.
     last: Mutex<Last>,
 }
 
-/// Last result of each kind.
+/// The last result of each kind.
 #[derive(Default)]
 struct Last {
     quality: Option<Measured>,
@@ -43,14 +43,14 @@ struct Last {
     cable: Option<MeasuredCable>,
 }
 
-/// Paths of one plan over one cable.
+/// The paths of one plan over one cable.
 struct MeasuredCable {
     plan: Arc<Plan>,
     ends: [PortKey; 2],
     crossed: Arc<Crossed>,
 }
 
-/// Cable with the paths over it, and the snapshot that they come from.
+/// A cable with the paths over it, and the snapshot that they come from.
 struct FoundCable {
     published: Arc<Published>,
     plan: Arc<Plan>,
@@ -58,7 +58,7 @@ struct FoundCable {
     crossed: Arc<Crossed>,
 }
 
-/// Quality of one plan, measured with one seed.
+/// The quality of one plan, measured with one seed.
 struct Measured {
     plan: Arc<Plan>,
     seed: u64,
@@ -66,7 +66,7 @@ struct Measured {
 }
 
 impl RouteAnalyst {
-    /// Creates an analyst of the routes that `view` shows.
+    /// Creates an analyst of the routes in `view`.
     pub fn new(view: Arc<View>) -> RouteAnalyst {
         RouteAnalyst {
             view,
@@ -108,10 +108,11 @@ impl RouteAnalyst {
 }
 
 impl RouteAnalyst {
-    /// How evenly the routes in force spread paths, and the plan that they are of. Measured once for
+    /// The evenness with which the routes in force spread paths, and their plan. Measured once for
     /// the routes of a plan.
     ///
     /// # Errors
+    ///
     /// There are no routes, or too many requests wait.
     pub(super) async fn spread(&self) -> Result<(Arc<Plan>, Spread), RoutingError> {
         let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;
@@ -281,7 +282,7 @@ impl RoutingQueries for RouteAnalyst {
     }
 }
 
-/// Reason why a drain of these parts would be refused; `None` where it would be accepted.
+/// Reason why a drain of these parts would be refused; `None` if it would be accepted.
 fn drain_refused(published: &Published, plan: &Plan, parts: &[Part]) -> Option<String> {
     let before = &published.snapshot.avoid;
     let drained = |&part: &Part| {
@@ -308,7 +309,7 @@ fn measure(plan: &Plan, seed: u64) -> quality::Quality {
     quality::measure(&plan.topology, &plan.routing.tables, &settings)
 }
 
-/// Port as a message, and the description of its node.
+/// A port as a message, and the description of its node.
 fn named(fabric: &Fabric, key: PortKey) -> (Option<v1::PortKey>, String) {
     let node = fabric.find(key.node).map(|node| fabric.node(node));
     let description = node.map(|node| node.description.clone());
@@ -378,7 +379,7 @@ fn balance(quality: &quality::Quality) -> v1::Balance {
     }
 }
 
-/// Whether the paths are spread evenly, in a sentence with figures.
+/// A sentence, with figures, that says whether the paths are spread evenly.
 pub(super) fn verdict(plan: &Plan, spread: &Spread) -> String {
     let Spread {
         lost_pairs,
