@@ -583,8 +583,8 @@ fn by_kind(persisted: &Persisted, name: &'static str) -> Vec<(DeviceKind, u32)> 
     })
 }
 
-/// Adds the changes after which the table holds exactly these bits by device kind. A refusal that a
-/// reload of the configuration cleared must not return with a restart.
+/// Adds the changes after which the table holds exactly these bits by device kind. A refusal that
+/// the core has forgotten must not return with a restart.
 fn keep_by_kind(
     persisted: &Persisted,
     name: &'static str,

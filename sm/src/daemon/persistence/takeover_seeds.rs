@@ -521,7 +521,8 @@ impl World {
         remove(&left);
     }
 
-    /// Makes the other machine the next master in two of three cases, with the shared store there.
+    /// Makes the shared store reachable, and in two of three cases the other machine the next
+    /// master.
     fn change_master(&mut self) {
         self.contents.lock().is_away = false;
         if self.random.below(3) != 0 {
@@ -532,7 +533,7 @@ impl World {
 }
 
 impl Running {
-    /// Carries out what the thread of the shared store asks for.
+    /// Carries out the requests of the shared store's thread.
     fn pump(&mut self) {
         let latest = std::mem::take(&mut *self.mailbox.lock());
         self.keeping.take(latest);
