@@ -18,8 +18,9 @@ const DEFAULT: &str = "default";
 /// Reads the inventories at `path`, which is one of:
 ///
 /// - a folder with one or more files for each host, named after the host; `default.*` describes the
-///   machine type of all other hosts; - a file with the output of a parallel shell, each line after
-///   the name of its host; - a file of one machine type, which all hosts share.
+///   machine type of all other hosts;
+/// - a file with the output of a parallel shell, each line after the name of its host;
+/// - a file of one machine type, which all hosts share.
 ///
 /// Detects the format of a file from its content. If two files of a host disagree, the first file
 /// in the order of names applies, and a warning says so.
