@@ -59,7 +59,6 @@ impl Notifier {
     /// events for a receiver with a new address go to the new address.
     ///
     /// # Errors
-    ///
     /// A thread cannot be started.
     pub fn configure(&self, settings: Settings) -> std::io::Result<()> {
         let mut outlets = self.outlets.lock();

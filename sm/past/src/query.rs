@@ -175,7 +175,6 @@ impl PastReader {
     /// are longer if the readings were rarer, or finer steps are no longer kept.
     ///
     /// # Errors
-    ///
     /// A file cannot be read.
     pub fn series(
         &self,
@@ -220,7 +219,6 @@ impl PastReader {
     /// [`PastReader::series`]. Takes as long as one series.
     ///
     /// # Errors
-    ///
     /// A file cannot be read.
     pub fn trends(
         &self,
@@ -257,7 +255,6 @@ impl PastReader {
     /// hundredth of the span, or the finest that is kept.
     ///
     /// # Errors
-    ///
     /// A file cannot be read.
     pub fn moved(
         &self,
@@ -284,7 +281,6 @@ impl PastReader {
     /// [`PastReader::moved`].
     ///
     /// # Errors
-    ///
     /// A file cannot be read.
     pub fn moved_since(
         &self,

@@ -99,7 +99,6 @@ impl Past {
     /// Opens the past in `state_dir`. Steps of earlier runs stay; new steps go to new segments.
     ///
     /// # Errors
-    ///
     /// The folder cannot be created or listed, or a segment cannot be read.
     pub fn open(state_dir: &Path, disk: Disk, bounds: Bounds) -> Result<Past, StoreError> {
         let dir = state_dir.join(FOLDER);
@@ -153,7 +152,6 @@ impl Past {
     /// Adds readings, which are sorted by time, and writes the steps that they end.
     ///
     /// # Errors
-    ///
     /// A step cannot be written: it is lost, and all others are kept. The first such error is
     /// returned after all readings were added.
     pub fn add(&mut self, readings: &mut [Reading]) -> Result<(), StoreError> {
@@ -191,7 +189,6 @@ impl Past {
     /// later readings must be after that time.
     ///
     /// # Errors
-    ///
     /// A step cannot be written: it is lost, and all others are kept.
     pub fn advance(&mut self, now_unix_ms: u64) -> Result<(), StoreError> {
         let mut result = Ok(());
@@ -206,7 +203,6 @@ impl Past {
     /// Writes all steps under way, although further readings may belong to them.
     ///
     /// # Errors
-    ///
     /// A step cannot be written: it is lost, and all others are kept.
     pub fn flush(&mut self) -> Result<(), StoreError> {
         let written = Tier::ALL.map(|tier| self.write(tier));

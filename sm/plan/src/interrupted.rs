@@ -54,7 +54,6 @@ impl Interrupted {
     /// planned ones forward.
     ///
     /// # Errors
-    ///
     /// The ports whose packets would be dropped.
     pub(super) fn check(plan: &Plan, held: &Tables) -> Result<(), Interrupted> {
         let lids = dropped(plan, held);

@@ -96,7 +96,6 @@ fn bits(mask: u16) -> impl Iterator<Item = u8> {
 /// VLs.
 ///
 /// # Errors
-///
 /// The reason why the tables stop some packets for ever.
 pub(super) fn lanes_pass(
     fabric: &Fabric,

@@ -71,7 +71,6 @@ impl HostOrder {
     /// graph `now`: every host port was at the same switch before.
     ///
     /// # Errors
-    ///
     /// The reason why the order may differ.
     pub(super) fn check(
         &self,

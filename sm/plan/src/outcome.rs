@@ -27,7 +27,6 @@ impl Outcome {
     /// The plan that is in force after the job.
     ///
     /// # Errors
-    ///
     /// The refusal, if there is no plan for the job's fabric.
     pub fn plan(self) -> Result<Arc<Plan>, Box<RefusedPlan>> {
         match self {

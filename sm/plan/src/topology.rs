@@ -49,7 +49,6 @@ impl TopologySources<'_> {
     /// which the two differ.
     ///
     /// # Errors
-    ///
     /// Fails as [`build`] does.
     pub(super) fn follow(
         &self,

@@ -163,7 +163,6 @@ impl Body {
     /// not decide, the search continues later.
     ///
     /// # Errors
-    ///
     /// ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS, if the first candidates decide.
     pub(super) fn search<R, I>(candidates: I, wanted: Wanted) -> Result<Body, Status>
     where

@@ -72,7 +72,6 @@ impl Sa {
     /// no port has gets no answer, because its virtual port may be new.
     ///
     /// # Errors
-    ///
     /// ERR_REQ_DENIED if the rules refuse the GID of another port.
     fn check_gid(
         &mut self,
@@ -105,7 +104,6 @@ impl Sa {
     /// The trust in a request of `requester` to change records.
     ///
     /// # Errors
-    ///
     /// ERR_REQ_DENIED if the rules refuse a change for another port.
     fn trust_to_change(
         &mut self,

@@ -20,7 +20,6 @@ impl Template {
     /// The pattern of the components of `record` that are in `mask` and not in `not_compared`.
     ///
     /// # Errors
-    ///
     /// ERR_REQ_INVALID for a component that the record lacks. Reserved components are ignored.
     pub(super) fn new<R: Record>(
         record: &R,

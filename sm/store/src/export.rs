@@ -182,7 +182,6 @@ impl Export {
     /// Reads a file up to its last whole commit.
     ///
     /// # Errors
-    ///
     /// Fails if the first part of the file is not whole, or a line of a whole commit is no record.
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Export, ExportError> {
         let whole = whole_commits(bytes)?;

@@ -51,7 +51,6 @@ pub(super) fn claim(disk: &Disk, layout: &Layout, wanted: StoreFabric) -> Result
 /// Checks that the store in `layout` is of the kind `wanted`. Returns its mark.
 ///
 /// # Errors
-///
 /// [`StoreError::OfHardware`] or [`StoreError::OfSimulation`] if the store is of the other kind; an
 /// I/O error if the mark cannot be read.
 pub(super) fn check(

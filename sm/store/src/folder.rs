@@ -45,7 +45,6 @@ impl FolderStore {
     /// Opens the store in `dir` for a fabric of the kind `fabric`. Creates `dir` if it is absent.
     ///
     /// # Errors
-    ///
     /// [`StoreError::Locked`] if another daemon uses `dir`, [`StoreError::OfHardware`] or
     /// [`StoreError::OfSimulation`] if the store is of the other kind of fabric,
     /// [`StoreError::Schema`] if another version wrote it. A disk failure is no error;

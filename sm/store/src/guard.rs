@@ -161,7 +161,6 @@ impl Witness {
 /// entries, so that export and journal together contain every registration.
 ///
 /// # Errors
-///
 /// [`StoreError::Schema`] if another version wrote the store, or an I/O error.
 /// [`StoreError::Schema`] if another version wrote the store, or an I/O error.
 pub(super) fn read_unopened(

@@ -167,7 +167,6 @@ impl Journal {
     /// them.
     ///
     /// # Errors
-    ///
     /// Fails if a file exists and cannot be read.
     pub fn open(dir: &Path, disk: Disk) -> Result<(Journal, Vec<JournalEntry>), StoreError> {
         let mut entries = Vec::new();
@@ -213,7 +212,6 @@ impl Journal {
     /// method returns.
     ///
     /// # Errors
-    ///
     /// Fails if the disk fails, if the journal is full, or if its folder was replaced and the
     /// database lacks earlier entries. The end of the journal is unchanged then.
     pub fn append(&mut self, entries: &[u8], last: u64) -> Result<(), StoreError> {
@@ -262,7 +260,6 @@ impl Journal {
     /// journal, or the database has their entries.
     ///
     /// # Errors
-    ///
     /// Fails if the database lacks entries that were in the former folder, or if the disk fails.
     fn adopt(&mut self) -> Result<(), StoreError> {
         let Some(last) = self.replaced else {
@@ -288,7 +285,6 @@ impl Journal {
     /// a later entry.
     ///
     /// # Errors
-    ///
     /// Fails if the disk fails. The entries then stay, and reading them again changes nothing.
     pub fn covered(&mut self, number: u64) -> Result<(), StoreError> {
         self.covered = number;

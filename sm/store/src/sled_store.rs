@@ -66,7 +66,6 @@ impl SledStore {
     /// Opens the store in `dir` for a fabric of the kind `fabric`; creates `dir` if it is absent.
     ///
     /// # Errors
-    ///
     /// [`StoreError::Locked`] if another daemon uses `dir`, [`StoreError::OfHardware`] or
     /// [`StoreError::OfSimulation`] if the store is of the other kind of fabric,
     /// [`StoreError::Schema`] if another version wrote it, and I/O errors. A damaged database is no

@@ -26,7 +26,6 @@ pub trait Store: Send {
     /// Makes all changes or none. The changes are durable when the method returns.
     ///
     /// # Errors
-    ///
     /// After an error the store has the state before or the state after, and the same changes may
     /// be committed again once the cause is gone. Only a batch larger than a transaction of etcd
     /// can be there in part, row by row.

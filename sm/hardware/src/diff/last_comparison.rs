@@ -70,7 +70,6 @@ impl LastComparison {
     /// Ports and switches at which the plan of `now` may differ from the hardware.
     ///
     /// # Errors
-    ///
     /// The reason why every port and switch may differ.
     pub fn scope(&self, now: &Comparison<'_>) -> Result<ComparisonScope, &'static str> {
         Ok(ComparisonScope {

@@ -87,7 +87,6 @@ fn lead(inventory: &mut Inventory, ways: Vec<(Guid, Option<Ways>)>) -> Vec<Guid>
 /// port of the same neighbour.
 ///
 /// # Errors
-///
 /// The reason why paths of other nodes may have changed as well, or why a full search is cheaper.
 fn follow(
     inventory: &Inventory,

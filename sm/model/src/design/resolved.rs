@@ -85,7 +85,6 @@ impl Resolved {
     /// Adds a cable, given the nodes at which each end may be.
     ///
     /// # Errors
-    ///
     /// The reason why the cable cannot be compared.
     fn add(
         &mut self,
@@ -234,7 +233,6 @@ impl Directory {
     /// Checks that a node has a port with this number.
     ///
     /// # Errors
-    ///
     /// A sentence that says that the port does not exist.
     fn check(&self, place: Place, port: PortNum, name: &str) -> Result<(), String> {
         let Place::Node(guid) = place else {

@@ -96,7 +96,6 @@ impl<F: Files> Queue<F> {
     /// lost records.
     ///
     /// # Errors
-    ///
     /// The disk does not take the records: they wait in memory.
     pub fn adopt(&mut self, other: &mut Queue<F>) -> io::Result<()> {
         self.lost += std::mem::take(&mut other.lost);
@@ -114,7 +113,6 @@ impl<F: Files> Queue<F> {
     /// after them in their segment, are skipped.
     ///
     /// # Errors
-    ///
     /// The files cannot be read.
     pub fn open(files: Option<F>, bound: u64) -> io::Result<Queue<F>> {
         let mut queue = Queue::in_memory_alone();
@@ -164,7 +162,6 @@ impl<F: Files> Queue<F> {
     /// Sets the bound. A lower bound drops the oldest records.
     ///
     /// # Errors
-    ///
     /// A file cannot be removed.
     pub fn set_bound(&mut self, bound: u64) -> io::Result<()> {
         self.bound = bound;
@@ -174,7 +171,6 @@ impl<F: Files> Queue<F> {
     /// Adds events of the run `run`, and writes them to the disk.
     ///
     /// # Errors
-    ///
     /// The disk does not take the events: they wait in memory, and [`flush`](Queue::flush) tries
     /// again.
     pub fn put(
@@ -334,7 +330,6 @@ impl<F: Files> Queue<F> {
     /// Drops the records up to `number`, which the receiver has taken.
     ///
     /// # Errors
-    ///
     /// The disk does not take the number: after a restart the receiver gets these records again.
     pub fn take(&mut self, number: u64) -> io::Result<()> {
         self.taken = self.taken.max(number);

@@ -49,7 +49,6 @@ impl Avoid {
     /// aggregation nodes in these, and drained ports of hosts.
     ///
     /// # Errors
-    ///
     /// The ports that would be cut off.
     pub fn check(
         &self,

@@ -155,7 +155,6 @@ impl Avoid {
     /// drained. Routes do without the cables in `damped` (each given by either end) in any case.
     ///
     /// # Errors
-    ///
     /// Ports would be cut off that were not before, other than ports of drained nodes; or there
     /// would be too many parts. The set is unchanged in both cases.
     pub fn try_add(
@@ -175,7 +174,6 @@ impl Avoid {
     /// these parts before.
     ///
     /// # Errors
-    ///
     /// There would be too many parts. The set is unchanged then.
     pub fn add(&mut self, parts: &BTreeMap<Part, Reason>) -> Result<(), AvoidError> {
         let fresh = parts.keys().filter(|part| !self.parts.contains_key(part));

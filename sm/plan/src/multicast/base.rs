@@ -44,7 +44,6 @@ impl Base {
     /// that of [`Base::new`], and the difference.
     ///
     /// # Errors
-    ///
     /// The reason why the difference is not conclusive, as a phrase.
     pub(super) fn follow(
         &self,

@@ -41,7 +41,6 @@ impl Places {
     /// [`Places::of`], and the ports that differ.
     ///
     /// # Errors
-    ///
     /// The reason why the difference is not conclusive, as a phrase.
     pub(super) fn follow(
         &self,

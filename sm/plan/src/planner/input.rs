@@ -46,7 +46,6 @@ impl RoutingInput {
     /// force.
     ///
     /// # Errors
-    ///
     /// Fails if the subnet manager's port has no LID, or the fabric has no valid switch graph.
     pub(super) fn of(job: &PlanJob, whole: &mut Vec<Whole>) -> Result<RoutingInput, PlanError> {
         let policy_before = job.previous.as_ref().map(|plan| &plan.policy);
@@ -200,7 +199,6 @@ fn topology_of(
 /// The plan in force, and the port GUIDs whose partition rules have changed since.
 ///
 /// # Errors
-///
 /// Fails if no plan is in force, or another part of the policy has changed.
 fn predecessor<'a>(
     job: &'a PlanJob,

@@ -30,7 +30,6 @@ pub(super) enum Routed {
 /// Computes the routes of `engine`, and checks that the operator's VLs let their packets pass.
 ///
 /// # Errors
-///
 /// Fails if the engine finds no routes, for lack of VLs or otherwise, or if the operator's tables
 /// stop packets.
 pub(super) fn of_engine(

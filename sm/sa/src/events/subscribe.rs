@@ -30,7 +30,6 @@ impl Events {
     /// the address of its reports and the response time.
     ///
     /// # Errors
-    ///
     /// The status of the answer; nothing has changed then.
     pub(crate) fn set(
         &mut self,

@@ -47,7 +47,6 @@ impl AliasRegistry {
     /// answer then contains the present block.
     ///
     /// # Errors
-    ///
     /// The status of the answer; nothing has changed then.
     pub(crate) fn assign(
         &mut self,
@@ -85,7 +84,6 @@ impl AliasRegistry {
     /// Answers Delete of GUIDInfoRecord: releases the alias GUIDs that the mask selects.
     ///
     /// # Errors
-    ///
     /// The status of the answer; nothing has changed then.
     pub(crate) fn release(
         &mut self,
@@ -142,7 +140,6 @@ impl AliasRegistry {
 /// Port, block and indices that a request concerns.
 ///
 /// # Errors
-///
 /// ERR_NO_RECORDS for a port or block that does not exist; ERR_REQ_DENIED if the requester is
 /// neither the port itself nor trusted; ERR_REQ_INVALID for the port's own GUID, and for indices
 /// beyond GUIDCap.

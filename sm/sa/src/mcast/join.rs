@@ -39,7 +39,6 @@ impl GroupRegistry {
     /// MGID 0 asks for an assigned MGID.
     ///
     /// # Errors
-    ///
     /// The status of the answer; nothing has changed then.
     pub fn join(
         &mut self,

@@ -11,7 +11,6 @@ impl GroupRegistry {
     /// contains the remaining states.
     ///
     /// # Errors
-    ///
     /// The status of the answer; nothing has changed then.
     pub fn leave(
         &mut self,

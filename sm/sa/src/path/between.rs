@@ -73,11 +73,9 @@ impl Directory {
     /// The paths that the port at one end would get from a query for paths to the other, in order.
     ///
     /// # Errors
-    ///
     /// The reason why it would get none.
     ///
     /// # Panics
-    ///
     /// Panics if a port's index belongs to another directory and is out of range.
     pub fn paths(self: &Arc<Self>, question: &PathQuery) -> Result<Vec<TracedPath>, NoPath> {
         let PathQuery {

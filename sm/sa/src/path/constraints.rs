@@ -35,7 +35,6 @@ impl PathConstraints {
     /// selector without its value, does not count.
     ///
     /// # Errors
-    ///
     /// ERR_REQ_INSUFFICIENT_COMPONENTS for half a ServiceID; ERR_REQ_INVALID for an undefined MTU
     /// or rate, and for components that the record lacks.
     pub(super) fn of(record: &PathRecord, mask: ComponentMask) -> Result<PathConstraints, Status> {

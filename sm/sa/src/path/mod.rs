@@ -93,7 +93,6 @@ struct Candidates {
 /// The ports that match GID and LID of a query.
 ///
 /// # Errors
-///
 /// ERR_REQ_INVALID_GID for a GID that no port has, ERR_REQ_INVALID for a LID of another port.
 fn end(
     directory: &Directory,
@@ -208,7 +207,6 @@ impl Finder {
     /// The path between one LID of each of two ports.
     ///
     /// # Errors
-    ///
     /// The reason why no path satisfies the query.
     pub(super) fn path(
         &self,

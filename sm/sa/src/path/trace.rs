@@ -19,7 +19,6 @@ use crate::ends::EndIx;
 /// path, including source and destination. Empty if no path matches.
 ///
 /// # Errors
-///
 /// Fails as for PathRecord.
 pub(crate) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     let record: PathRecord = asked.record()?;

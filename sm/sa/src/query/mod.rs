@@ -174,7 +174,6 @@ impl Asked<'_> {
     /// The answer with those `candidates` that match; for a Get, the only match.
     ///
     /// # Errors
-    ///
     /// For a Get, ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS if that is known at once; a table may be
     /// empty.
     pub(super) fn read<R, I>(&self, candidates: I) -> Result<Body, Status>

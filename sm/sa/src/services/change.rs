@@ -43,7 +43,6 @@ impl ServiceRegistry {
     /// in any partition.
     ///
     /// # Errors
-    ///
     /// The status of the answer; nothing has changed then.
     pub(crate) fn register(
         &mut self,
@@ -98,7 +97,6 @@ impl ServiceRegistry {
     /// mask, except ServiceLease, must match.
     ///
     /// # Errors
-    ///
     /// The status of the answer; nothing has changed then.
     pub(crate) fn delete(
         &mut self,
@@ -135,7 +133,6 @@ impl ServiceRegistry {
 /// The port that offers the service to register. Normalises the GID.
 ///
 /// # Errors
-///
 /// ERR_REQ_INVALID_GID if the port does not exist, or the requester may not see it; ERR_REQ_INVALID
 /// if the port or the requester is not in the partition.
 fn offering_port(

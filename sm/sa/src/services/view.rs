@@ -126,7 +126,6 @@ impl ServiceQuery {
     /// The query of `record` and `mask` at `now`.
     ///
     /// # Errors
-    ///
     /// ERR_REQ_INVALID for components that the record lacks.
     pub(crate) fn new(
         view: ServicesView,

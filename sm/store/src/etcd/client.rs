@@ -141,7 +141,6 @@ impl Client {
     /// range if `since` is 0.
     ///
     /// # Errors
-    ///
     /// Fails if no endpoint answers within the limits, or etcd refuses this manager.
     pub(super) async fn range(
         &mut self,

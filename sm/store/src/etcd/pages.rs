@@ -51,7 +51,6 @@ impl Pages {
     /// rows.
     ///
     /// # Errors
-    ///
     /// A description of the damage.
     pub(super) fn follow(
         &mut self,
@@ -115,7 +114,6 @@ impl Pages {
     /// Adds a page that was read.
     ///
     /// # Errors
-    ///
     /// A description of the damage.
     #[cfg(test)]
     pub(super) fn read(&mut self, name: &str, value: &[u8]) -> Result<(), String> {
@@ -129,7 +127,6 @@ impl Pages {
     /// Decodes all rows.
     ///
     /// # Errors
-    ///
     /// The name of the damaged page, and the damage of a row.
     #[cfg(test)]
     pub(super) fn state(&self) -> Result<Persisted, (PageName, String)> {

@@ -182,7 +182,6 @@ impl ReplicaHandle {
     /// Starts the thread. The thread calls `tell` with its reports; `tell` must not wait.
     ///
     /// # Errors
-    ///
     /// Fails if the operating system cannot start a thread.
     pub fn start(
         store: Box<dyn SharedStore>,

@@ -129,7 +129,6 @@ impl<'a> DumpSource<'a> {
     /// that count for the hops in the files.
     ///
     /// # Errors
-    ///
     /// Two nodes share a GUID, two ports share a LID, or a link leads to a node or port that is not
     /// in `nodes`.
     pub fn new(

@@ -31,7 +31,6 @@ const FILES: [(&str, Writer); 6] = [
 /// Writes every file in OpenSM's formats to `dir`, and creates `dir` if necessary.
 ///
 /// # Errors
-///
 /// The first file that could not be written. Files before it are new; it and the files after it are
 /// old.
 pub fn write_all(dir: &Path, source: &DumpSource<'_>) -> Result<(), DumpError> {
@@ -46,7 +45,6 @@ pub fn write_all(dir: &Path, source: &DumpSource<'_>) -> Result<(), DumpError> {
 /// The file is not flushed to the disk, because the next convergence writes it again.
 ///
 /// # Errors
-///
 /// The file could not be written, or `write` failed.
 pub fn write_file(
     dir: &Path,

@@ -85,7 +85,6 @@ impl Acts {
     /// newest stay within the share of the bound of `all` bytes.
     ///
     /// # Errors
-    ///
     /// The file cannot be written; its earlier content stays.
     pub(super) fn with(
         &self,

@@ -263,7 +263,6 @@ impl Archive {
     /// Writes all waiting records. They are durable when the method returns.
     ///
     /// # Errors
-    ///
     /// A file cannot be created or written. The records then wait for the next call, and the disk
     /// has all earlier ones.
     pub fn write(&mut self, now_unix_ms: u64) -> Result<(), StoreError> {

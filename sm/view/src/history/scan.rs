@@ -256,7 +256,6 @@ impl Segments {
     /// in the order of record numbers. `None` if the history does not reach back to it.
     ///
     /// # Errors
-    ///
     /// A segment cannot be read.
     pub fn state_at(&self, at_unix_ms: u64) -> Result<Option<State>, StoreError> {
         let segments = self.list.lock().clone();

@@ -112,7 +112,6 @@ impl RouteAnalyst {
     /// the routes of a plan.
     ///
     /// # Errors
-    ///
     /// There are no routes, or too many requests wait.
     pub(super) async fn spread(&self) -> Result<(Arc<Plan>, Spread), RoutingError> {
         let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;

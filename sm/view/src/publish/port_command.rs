@@ -43,7 +43,6 @@ impl Target {
 /// The port to set for the port that an operator names, at either end of a cable.
 ///
 /// # Errors
-///
 /// The name refers to no port, or to a port without a cable that is not a switch's.
 pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, ControlError> {
     let fabric = published.fabric();
@@ -102,7 +101,6 @@ fn nearer(published: &Published, one: PortKey, other: PortKey) -> PortKey {
 /// Checks that the link of a port may go down.
 ///
 /// # Errors
-///
 /// Ports would be cut off, or the subnet manager itself, and the command does not accept that.
 pub(super) fn check(
     published: &Published,
@@ -158,7 +156,6 @@ pub(super) fn check(
 /// Checks that a port is disabled, by rsm or otherwise.
 ///
 /// # Errors
-///
 /// The port is not disabled.
 pub(super) fn check_enable(published: &Published, target: &Target) -> Result<(), ControlError> {
     let fabric = published.fabric();
@@ -183,7 +180,6 @@ pub(super) fn check_enable(published: &Published, target: &Target) -> Result<(),
 /// Checks that parts can be used again without being enabled.
 ///
 /// # Errors
-///
 /// One of the parts is a disabled port.
 pub(super) fn check_undrain(
     published: &Published,

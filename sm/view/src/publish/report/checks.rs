@@ -40,7 +40,6 @@ pub(in crate::publish) struct Sources {
 /// The ports with the most errors per hour, the worst first.
 ///
 /// # Errors
-///
 /// Counters are not read.
 pub(super) fn errors(counters: &dyn CountersQueries) -> Result<Vec<v1::PortCounters>, String> {
     let top = counters.top(PortOrder::Errors, ERROR_PORTS, None);
