@@ -1,5 +1,5 @@
 //! Parser of the file of port categories: each line has a port GUID and a category; `#` begins a
-//! comment. The rest of a line is a name for operators.
+//! comment. The remaining text of a line is a name for operators.
 
 use std::path::Path;
 

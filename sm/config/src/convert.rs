@@ -5,8 +5,9 @@
 pub(super) enum Convert {
     /// A number in C's syntax.
     Number,
-    /// A number in C's syntax. For this number, OpenSM's default, rsm keeps its own default: OpenSM
-    /// writes every key into a configuration, so that its default is no decision of the operator.
+    /// A number in C's syntax. In place of this number, OpenSM's default, rsm uses its own default:
+    /// OpenSM writes every key into a configuration, so OpenSM's default is no decision of the
+    /// operator.
     NumberUnless(u64),
     /// The first time-out in milliseconds, unless it is this number, OpenSM's default. If
     /// necessary, the shortest or longest time-out changes as well, to include it.

@@ -64,8 +64,8 @@ pub fn parse_guid2lid(file: &Path, text: &str) -> Guid2Lid {
             drop(format!("port {guid} has an entry before this one"));
             continue;
         }
-        // Claims do not overlap, so that only the last claim that begins at or before the end of
-        // this one can overlap it.
+        // Claims do not overlap, so only the last claim that begins at or before the end of this
+        // claim can overlap it.
         let before = taken.range(..=last).next_back();
         if let Some((_, &(_, other))) = before.filter(|(_, (end, _))| *end >= first) {
             drop(format!("port {other} has one of these LIDs"));

@@ -38,8 +38,8 @@ const LABEL: &[u8] = b"rsm M_Key 1";
 /// Input for the fingerprint of a secret.
 const FINGERPRINT: &[u8] = b"rsm M_Key secret 1";
 
-/// Number of generations after the known one whose keys are tried, because another manager may have
-/// rotated keys since.
+/// Number of generations after the known generation whose keys are tried, because another manager
+/// may have rotated keys since.
 const AHEAD: u64 = 3;
 
 /// Number of generations before the known one whose keys are tried at a port that hides its key.
@@ -291,8 +291,8 @@ impl MKeyPolicy {
             .collect()
     }
 
-    /// The generation, later than the one in use, in which a port holds `key`, because another
-    /// manager has rotated keys. `None` if there is none.
+    /// The generation in which a port holds `key`, if this generation is later than the generation
+    /// in use because another manager has rotated keys. `None` if there is no such generation.
     pub fn ahead(&self, holder: KeyHolder, key: u64) -> Option<u64> {
         let secret = self.secret()?;
         let own = self.generations.of(holder.is_switch);

@@ -15,7 +15,7 @@ const UNKNOWN: u64 = 0;
 /// Groups and entries of one switch, block by block, and the set in force, if any.
 ///
 /// Entries are kept as a digest of 64 bits for each block: the contents of a large fabric would
-/// take hundreds of megabytes, and the only question is whether they are as planned.
+/// take hundreds of megabytes, and the image only has to tell whether they are as planned.
 #[derive(Clone, Default, Debug)]
 pub struct AdaptiveImage {
     /// The groups of known blocks.

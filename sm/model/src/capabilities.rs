@@ -21,8 +21,8 @@ const BULL: u32 = 0x00_11_9F;
 /// Bound of the device types remembered, far more than a subnet has. Types beyond it are not asked.
 const TYPES_MAX: usize = 1024;
 
-/// Number of devices of a type that may leave GeneralInfo unanswered before the type counts as
-/// without it. One silent device may have been failing.
+/// Number of devices of a type that may leave GeneralInfo unanswered before the type counts as a
+/// type without GeneralInfo. A single silent device may be failing.
 const SILENT_MAX: u8 = 3;
 
 /// One device type that may be asked for the vendor's attributes: a row of [`GATE`].

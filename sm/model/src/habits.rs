@@ -45,8 +45,8 @@ pub struct DeviceKind {
 }
 
 impl DeviceKind {
-    /// The kind of the port `port` of the node that answered `info`. Habits of a switch as a whole
-    /// are learned for port 0.
+    /// The kind of the port `port` of the node that answered `info`. Habits of a whole switch are
+    /// learned for port 0.
     pub fn of(info: &NodeInfo, port: PortNum) -> DeviceKind {
         let role = match (info.node_type(), port) {
             (NodeType::Switch, PortNum::ZERO) => PortRole::Management,

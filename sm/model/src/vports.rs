@@ -15,8 +15,8 @@ use rsm_mad::wire::attr::{GuidInfo, PortState, VNodeInfo, VPortInfo, Virtualizat
 
 use super::p_keys::PKeyImage;
 
-/// Number of indices of a port that rsm manages, as many as the largest adapters have. A finding
-/// names ports with more.
+/// Largest number of indices of a port that rsm manages: the largest adapters have this many. A
+/// finding names ports with more indices.
 pub const INDICES_MAX: u16 = 1024;
 
 /// A virtual port: its port and index.
@@ -154,7 +154,7 @@ impl VPort {
 pub struct PortVPorts {
     /// VirtualizationInfo as last answered.
     pub info: VirtualizationInfo,
-    /// Virtual ports by index, without those that are Down.
+    /// Virtual ports by index, except for virtual ports in state Down.
     pub vports: BTreeMap<u16, VPort>,
 }
 

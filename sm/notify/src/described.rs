@@ -42,8 +42,8 @@ pub struct Rating {
     pub kind: &'static str,
     /// Severity shown to receivers.
     pub shown: Severity,
-    /// Severity that filters compare. The end of a condition has the severity of its beginning, so
-    /// that a receiver that got one of the two gets the other.
+    /// Severity that filters compare. The end of a condition has the same severity as its
+    /// beginning, so that a receiver that got one of them also gets the other.
     pub filtered: Severity,
 }
 

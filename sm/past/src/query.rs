@@ -171,8 +171,8 @@ trait Visitor {
 }
 
 impl PastReader {
-    /// Counts of `part` in `span`, in steps of `step_ms`, or in as many as a chart shows. The steps
-    /// are longer if the readings were rarer, or finer steps are no longer kept.
+    /// Counts of `part` in `span`, in steps of `step_ms`, or in as many steps as a chart shows. The
+    /// steps are longer if readings were less frequent, or if finer steps are no longer kept.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -215,7 +215,7 @@ impl PastReader {
         })
     }
 
-    /// Traffic and errors of each port of `node` in `span`, in steps as those of
+    /// Traffic and errors of each port of `node` in `span`, in the same steps as
     /// [`PastReader::series`]. Takes as long as one series.
     ///
     /// # Errors
@@ -377,9 +377,9 @@ impl PastReader {
     }
 }
 
-/// Length of a step in milliseconds: `wanted`, or longer if steps of `main` are longer, or readings
-/// were rarer. `found` has the tier of each step, and the maximum number of seconds between two
-/// readings.
+/// Length of a step in milliseconds: `wanted`, or longer if steps of `main` are longer, or if
+/// readings were less frequent. `found` has the tier of each step, and the maximum number of
+/// seconds between two readings.
 fn widened(wanted: u64, main: Tier, found: impl Iterator<Item = (Tier, u32)>) -> u64 {
     let rare = found.map(|(tier, widest)| {
         // A step has as many readings as fit; a reading that spans more is the only one of its

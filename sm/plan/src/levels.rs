@@ -70,8 +70,8 @@ const SENDERS: [PortClass; 4] = [
     PortClass::Router,
 ];
 
-/// The VL of a service level at ports of a class with the largest number of VLs; `None` if the
-/// ports drop the service level.
+/// The VL of a service level at the ports of a class that have the largest number of VLs; `None` if
+/// the ports drop the service level.
 fn lane(qos: &Qos, class: PortClass, sl: u8) -> Option<u8> {
     let vl = qos.set(class).sl2vl[usize::from(sl) % SERVICE_LEVELS];
     (vl != DROP).then(|| fold(vl, qos.most_vls(class)))

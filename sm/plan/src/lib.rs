@@ -10,7 +10,7 @@
 //! fabric without some part, [`qos`] makes the QoS tables, and [`managed`] the content of managed
 //! attributes.
 //!
-//! The crate must never ask a device, or know what a push has written.
+//! The crate must never ask a device, or know which Sets a push has written.
 //!
 //! Invariants: no plan is returned without its proof; a LID in use is never given to another port;
 //! each plan keeps the decisions of the plan before, as far as the fabric permits.

@@ -103,8 +103,8 @@ fn put_errors(settings: &mut PortSettings, policy: &PortPolicy) {
     );
 }
 
-/// Puts MTU and VLs of a port with a link, as far as both ends support them, and the limit of its
-/// high-priority VLs.
+/// Sets the MTU and the VLs of a port with a link to the best values that both ends support, and
+/// the limit of its high-priority VLs.
 fn put_vls(
     settings: &mut PortSettings,
     fabric: &Fabric,

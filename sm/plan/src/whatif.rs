@@ -3,8 +3,8 @@
 //! No packet is sent. The answer comes from the same planning, with the same proof, as after a real
 //! loss.
 //!
-//! The predicted writes equal the real ones: a test takes a cable out of a simulated fabric, and
-//! compares (`tests/tests/system/sim_engine.rs`).
+//! The predicted writes equal the real writes: a test removes a cable of a simulated fabric, and
+//! compares both (`tests/tests/system/sim_engine.rs`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

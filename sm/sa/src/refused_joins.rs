@@ -27,7 +27,7 @@ const MAX_REFUSALS: usize = 4096;
 /// Bound of the refusals of one port, so that no host uses up the room of others.
 const MAX_PER_PORT: usize = 8;
 
-/// Number of refusals with findings of their own; one more finding counts the rest.
+/// Number of refusals with separate findings; one more finding counts all others.
 const FINDINGS: usize = 64;
 
 /// Ports whose joins were refused, with their groups.

@@ -10,8 +10,8 @@ use rsm_ids::Guid;
 
 use super::directory::Directory;
 
-/// Bound of the absent ports that are kept: every port of a large subnet. Hosts beyond it register
-/// again only after a reset, or by hand.
+/// Bound of the absent ports that are kept: every port of a large subnet. Hosts above the bound
+/// register again only after a reset, or by hand.
 const MAX_LOST: usize = 1 << 16;
 
 /// Ports whose hosts must register again, at once or after their return.

@@ -145,8 +145,8 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         let db = self.db.take();
-        // sled flushes its file while it closes, and panics if that fails: that happens only after
-        // a disk failure that the failed commit has reported.
+        // sled flushes its file while it closes, and panics if the flush fails. A flush fails only
+        // after a disk failure, which the failed commit has reported.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(db))) {
             let reason = panic_text(panic);
             tracing::debug!(dir = %self.dir.display(), reason, "the database was given up");

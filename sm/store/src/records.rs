@@ -9,8 +9,8 @@ use rsm_model::LidClaim;
 pub const NAMESPACE_MAX: usize = 32;
 /// Bound of a generic record's key in bytes. An MGID followed by a port GID takes 32.
 pub const RECORD_KEY_MAX: usize = 256;
-/// Bound of a generic record's value in bytes. A service record takes 176; one row of a GPU
-/// inventory takes a few kilobytes. Larger values must be split into several records.
+/// Largest size of a generic record's value in bytes. A service record takes 176 bytes; a row of a
+/// GPU inventory takes a few kilobytes. Larger values must be split into several records.
 pub const RECORD_VALUE_MAX: usize = 64 * 1024;
 
 /// Key or value of a record. A change shares it with the states that the change is applied to: the

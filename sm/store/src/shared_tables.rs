@@ -31,8 +31,8 @@ const COMMITS: &str = "shared-commits";
 const LAST: &[u8] = b"last";
 
 /// Number of the last commit in `state`; 0 if there is none. The store of a machine and the shared
-/// store both have it, so that a machine whose disk lost commits finds that the shared store is
-/// ahead.
+/// store both contain this number, so that a machine whose disk lost commits finds that the shared
+/// store is ahead.
 pub fn last_commit(state: &Persisted) -> u64 {
     let table = Namespace::new(COMMITS).ok();
     let table = table.and_then(|table| state.records.get(&table));

@@ -32,7 +32,7 @@ pub(super) enum Taken {
     },
     /// The key keeps its default.
     Default,
-    /// rsm lacks the function that the value requests, and does what it can.
+    /// rsm lacks the function that the value requests, and does the closest thing that it supports.
     Lost(Missing),
     /// The value is in error. The text says what was expected.
     Refused(String),

@@ -1,5 +1,5 @@
 //! The partition overlay: partitions and members that operators and tenants create at run time, in
-//! addition to those of `partitions.conf`.
+//! addition to the partitions of `partitions.conf`.
 //!
 //! [`Overlay`] is a value without I/O. [`Overlay::apply`] checks a [`Change`] and makes all of it
 //! or nothing; [`Overlay::over`] combines the overlay with the partitions of the file. The result

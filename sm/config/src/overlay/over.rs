@@ -9,7 +9,7 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use super::Overlay;
 use crate::{Membership, Partition, PartitionMembers, Partitions, Rule};
 
-/// Number of conflicts with findings of their own; one more finding counts the rest.
+/// Number of conflicts with separate findings; one more finding counts all others.
 const FINDINGS: usize = 32;
 
 /// The combined partitions of file and overlay.

@@ -25,9 +25,9 @@ pub(crate) struct ConfigKey {
 /// Time at which a change of a key takes effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Applies {
-    /// When rsm reads the configuration again.
+    /// The change takes effect when rsm reads the configuration again.
     OnReload,
-    /// At the next start of rsm.
+    /// The change takes effect at the next start of rsm.
     AtStart,
 }
 

@@ -8,8 +8,8 @@ use rsm_model::port_info::LinkMismatch;
 use crate::sweep::inventory::Inventory;
 
 /// The near end of a link, which a push sets to Down, and its far end. The near end is closer to
-/// the subnet manager, so that its answer arrives. `None` for the link of the subnet manager
-/// itself, and for a link that was bounced before without effect.
+/// the subnet manager, so its answer arrives. `None` for the link of the subnet manager itself, and
+/// for a link that was bounced before without effect.
 fn near_end(inventory: &Inventory, key: PortKey) -> Option<(PortKey, PortKey)> {
     let peer = inventory.port(key)?.peer?;
     if inventory.local.is_some_and(|own| own == key || own == peer) {

@@ -49,8 +49,8 @@ pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16
     std::array::from_fn(|index| held[index] & wanted[index])
 }
 
-/// The last comparison of multicast tables, and the switches that differed. A switch needs no
-/// second comparison unless it has changed since, in the hardware or in the plan.
+/// The last comparison of multicast tables, and the switches that differed. A switch needs a second
+/// comparison only if it has changed since, in the hardware or in the plan.
 #[derive(Clone, Default, Debug)]
 pub struct LastMulticastComparison {
     /// The compared plan; `None` before the first comparison.

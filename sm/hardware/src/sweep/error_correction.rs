@@ -34,7 +34,7 @@ impl Sweep {
     }
 
     /// Records the error correction of a port; `None` if the port does not state it, which is no
-    /// fault. The port is not asked again while its link stays up.
+    /// fault. The sweep does not ask the port again while its link stays up.
     pub(super) fn on_error_correction(
         &mut self,
         inventory: &mut Inventory,

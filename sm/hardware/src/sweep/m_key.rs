@@ -308,7 +308,7 @@ impl Inventory {
     }
 
     /// Records that a Set to `key` was not answered. If the port may have a hidden M_Key, the
-    /// silence shows a foreign one.
+    /// silence indicates a foreign key.
     pub(crate) fn set_ignored(&mut self, key: PortKey) {
         let holder = self.key_holder(key);
         let info = self.port(holder).and_then(|port| port.info.as_ref());

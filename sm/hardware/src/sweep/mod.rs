@@ -276,7 +276,7 @@ pub struct Sweep {
     /// Nodes with a missing answer, even if they answered other queries.
     silent: BTreeSet<Guid>,
     /// Ports that refused PortInfo in this sweep, and are asked without the bit for extended
-    /// speeds; the value says whether the port has answered since.
+    /// speeds; the value tells whether the port has answered since.
     without_extended_speeds: HashMap<PortKey, bool>,
     /// Device types that one node was asked for its capabilities.
     asked_capabilities: BTreeSet<DeviceType>,

@@ -9,7 +9,7 @@
 //! silent switch costs one time-out for all queries to it and behind it.
 //!
 //! Switches that no such path reaches, or that leave SwitchInfo unanswered on all paths, are
-//! suspects at the end of the sweep, or gone if no cable leads to them.
+//! suspects at the end of the sweep; without a cable to them, they are gone.
 //!
 //! If switches that had answered fall silent, the search starts again, at most four times. Packet
 //! loss alone, even if heavy, does not start a search.
@@ -274,8 +274,8 @@ impl Sweep {
     /// attempts.
     ///
     /// If several switches that had answered fall silent, the search restarts. A single silent
-    /// switch is first asked for SwitchInfo again, and is a suspect if it leaves that unanswered on
-    /// all its paths.
+    /// switch first gets a Get of SwitchInfo again, and is a suspect if it leaves this Get
+    /// unanswered on all its paths.
     pub(super) fn overdue_outward(
         &mut self,
         inventory: &mut Inventory,

@@ -1,5 +1,5 @@
-//! Reads QoSConfigSL, if the operator limits rates (`qos.rate_limits_file`): of ports with the
-//! capability once their link is up, and of virtual ports once they are up. The next push writes
+//! Reads QoSConfigSL if the operator limits rates (`qos.rate_limits_file`): from ports with the
+//! capability once their link is up, and from virtual ports once they are up. The next push writes
 //! the blocks that differ from the limits.
 //!
 //! A device type that refuses the attribute, or several of whose devices leave it unanswered, has a

@@ -107,8 +107,8 @@ pub(super) struct ReadBack {
     whole: BTreeSet<Guid>,
     /// Switches with a part that was not answered.
     missed: BTreeSet<Guid>,
-    /// Switches whose LinearFDBTop is 0 now, without a change of a port. They were reset, unless
-    /// they still have a LID.
+    /// Switches whose LinearFDBTop is now 0, without a change of a port. Such a switch was reset,
+    /// unless it still has a LID.
     without_top: BTreeSet<Guid>,
     found: BTreeMap<Guid, Overwritten>,
 }
@@ -292,8 +292,8 @@ impl Sweep {
         whole.difference(missed).copied()
     }
 
-    /// Handles the silence or refusal of a part to read back, which the next turn asks for again.
-    /// Returns whether `query` asked for such a part.
+    /// Handles the silence or refusal of a part to read back; the next turn asks for this part
+    /// again. Returns whether `query` asked for such a part.
     pub(super) fn misses_sample(&mut self, query: Query) -> bool {
         let is_sample = self.read_back.asked.remove(&query);
         if let Some(guid) = query.node().filter(|_| is_sample) {

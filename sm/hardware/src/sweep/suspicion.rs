@@ -1,9 +1,9 @@
 //! Suspects: nodes that may be dead.
 //!
-//! A switch that loses power takes its cables down and answers nothing. The sweep asks its
-//! neighbours for the cables instead, by paths that avoid the switch. It sends one query to the
-//! switch itself, and keeps all others until an answer. Once no cable leads to the switch, the
-//! sweep no longer waits for it.
+//! A switch that loses power takes its cables down and answers nothing. The sweep then asks the
+//! switch's neighbours for the cables, on paths that avoid the switch. It sends one query to the
+//! switch itself, and holds back all other queries until the switch answers. Once no cable leads to
+//! the switch, the sweep no longer waits for it.
 //!
 //! The caller reports overdue queries ([`Sweep::on_overdue`]) and withdraws queries that the sweep
 //! no longer needs ([`Sweep::next_withdrawal`]).
@@ -35,8 +35,8 @@ const SIGNS_BESIDE_REPORTS: usize = 2;
 /// fewer switches report.
 const REPORTS_AT_ONCE: usize = 6;
 
-/// Value of [`ATTEMPTS_TO_SUSPICION`] for a switch that just lost a cable: silence together with a
-/// lost cable is hardly a coincidence.
+/// Value of [`ATTEMPTS_TO_SUSPICION`] for a switch that just lost a cable: silence and a lost cable
+/// together are hardly a coincidence.
 const ATTEMPTS_AFTER_LOST_CABLE: u8 = 1;
 
 /// Number of successive unanswered attempts explained by packet loss above which no search outwards

@@ -1,9 +1,9 @@
 //! Ports whose answer to a Set of PortInfo leaves open whether they hold its values.
 //!
-//! Some agents answer a Set with the values from before it. Others change their state by themselves
-//! and then refuse the Set of that state. Only a Get shows the values that such a port holds. A Set
-//! stays unverified until a Get or another answer shows its values. If a Get shows other values,
-//! the Set has failed, or this kind of device never keeps the field.
+//! Some agents answer a Set with the values from before the Set. Other agents change their state by
+//! themselves and then refuse the Set of this state. Only a Get shows the values that such a port
+//! holds. A Set stays unverified until a Get or another answer shows its values. If a Get shows
+//! other values, the Set has failed, or this kind of device never keeps the field.
 
 use std::collections::BTreeMap;
 

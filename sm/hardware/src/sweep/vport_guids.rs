@@ -3,8 +3,8 @@
 //!
 //! Hosts fill the tables. The sweep reads them once a virtual port is up, after trap 1144 named it,
 //! and in audits. The position of the index in the AttributeModifier is not verified. If block 0
-//! does not begin with the GUID of the virtual port, it belongs to another one: the sweep ignores
-//! it, and asks for no further block.
+//! does not begin with the GUID of the virtual port, the table belongs to another virtual port: the
+//! sweep ignores it, and asks for no further block.
 //!
 //! A device type that refuses the attribute, or several of whose devices leave it unanswered, has a
 //! [habit](DeviceHabit::RefusesVPortGuids) and is not asked again.

@@ -11,7 +11,7 @@ use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::text::count;
 
-/// Number of faults, and of names, with findings of their own; one more finding counts the rest.
+/// Number of faults, and of names, with separate findings; one more finding counts all others.
 const FINDINGS: usize = 64;
 
 /// Number of cables that a finding names; a fault of two or three cables is the common case.

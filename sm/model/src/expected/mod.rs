@@ -37,11 +37,11 @@ pub(crate) const MAX_LOST_NODES: usize = Lid::UNICAST_LAST.0 as usize;
 /// When a node or cable went missing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LostAt {
-    /// While no subnet manager with this state was running.
+    /// The part went missing while no subnet manager with this state was running.
     Unknown,
-    /// In an earlier run, in milliseconds since the Unix epoch.
+    /// The part went missing in an earlier run, at this time in milliseconds since the Unix epoch.
     Unix(u64),
-    /// In this run.
+    /// The part went missing in this run, at this time.
     Run(Time),
 }
 

@@ -18,7 +18,7 @@ use self::rates::{best_speed, best_width};
 use crate::fabric::{Fabric, Node};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Number of slow links with findings of their own; one more finding counts the rest.
+/// Number of slow links with separate findings; one more finding counts all others.
 const NAMED: usize = 16;
 
 /// A link below the rate that both its ends support.
@@ -82,7 +82,8 @@ impl SlowLinks {
         }
     }
 
-    /// Replaces the cables that are slower than most of their siblings by those of a new plan.
+    /// Replaces the cables that are slower than most of their siblings by the slow cables of a new
+    /// plan.
     pub fn set_siblings(&mut self, cables: &[SlowCable]) {
         let cables = cables.iter().map(|slow| {
             let ends = [slow.cable.a, slow.cable.b];

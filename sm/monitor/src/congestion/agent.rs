@@ -325,8 +325,8 @@ impl Agent {
         self.report.status = AgentStatus::Unanswered(silent);
     }
 
-    /// Switches to the other key, unless this request has tried both: the agent may have no key, or
-    /// the policy's key already. Returns whether it does.
+    /// Switches to the other key, unless this request has tried both keys: the agent may have no
+    /// key, or may have the policy's key already. Returns whether the key was switched.
     fn tries_other_key(&mut self) -> bool {
         if self.tried_both {
             return false;

@@ -564,8 +564,8 @@ impl Agent {
     }
 }
 
-/// The next time after `at`, in steps of `every`, that is not before `now`. The phase is kept,
-/// unless `now` is more than one step late.
+/// The next time after `at`, in steps of `every`, that is not before `now`. Keeps the phase, unless
+/// `now` is more than one step late.
 fn next(at: Time, every: Duration, now: Time) -> Time {
     let next = at + every;
     if next > now { next } else { now + every }

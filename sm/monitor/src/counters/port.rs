@@ -352,7 +352,7 @@ impl PortReading {
         self.rest.as_ref()?.causes.as_deref()
     }
 
-    /// Whether a counter is at its highest value and counts no more until another program resets
+    /// Whether a counter is at its highest value and counts no further until another program resets
     /// it. rsm never resets counters.
     pub fn is_full(&self, counter: Counter) -> bool {
         self.full.has(counter)
@@ -771,7 +771,8 @@ mod tests {
             (recent.from, recent.count(Counter::SymbolError)),
             (at(600), 7)
         );
-        // Nothing came in the later window: what the earlier one has is told with its beginning.
+        // The counter does not move in the later window, so the count of the earlier window is
+        // reported with the earlier window's beginning.
         port.take(&values(62), NarrowEnd::Unknown, at(1300));
         let recent = port.errors_since(at(1200)).unwrap();
         assert_eq!(

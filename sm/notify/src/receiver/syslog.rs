@@ -111,8 +111,8 @@ async fn connect(address: &SyslogTarget) -> io::Result<Connection> {
     })
 }
 
-/// Returns whether the daemon has closed the stream. A syslog daemon never writes, so that anything
-/// readable is the end or an error.
+/// Returns whether the daemon has closed the stream. A syslog daemon never writes, so anything
+/// readable is the end of the stream or an error.
 fn is_closed(stream: &TcpStream) -> bool {
     let mut byte = [0];
     match stream.try_read(&mut byte) {

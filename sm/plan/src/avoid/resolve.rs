@@ -123,9 +123,9 @@ impl<'a> Resolving<'a> {
         }
     }
 
-    /// The neighbour to which an avoided switch stays joined. Leaves are preferred to other
-    /// switches, and lower GUIDs to higher ones, so that several avoided switches mostly share one
-    /// neighbour.
+    /// The neighbour to which an avoided switch stays joined. Leaves take precedence over other
+    /// switches, and lower GUIDs over higher ones, so that several avoided switches mostly share
+    /// one neighbour.
     fn neighbour_to_keep(&self, switch: usize, placed: &[bool]) -> Option<usize> {
         let cables = self.graph.cables_at(switch).iter().copied();
         let cables = cables.filter(|&cable| !self.cable_out[cable]);

@@ -1,9 +1,8 @@
 //! Assignment of LIDs to virtual ports.
 //!
-//! A virtual port that needs its own LID gets one as a port does: it keeps the LID that it holds,
-//! else gets the LID that its GUID claims, wherever the GUID is now, else the lowest free LID.
-//! Ports come before virtual ports. All other virtual ports use the LID of another index or of
-//! their port.
+//! A virtual port that needs its own LID keeps the LID that it holds; otherwise it gets the LID
+//! that its GUID claims, wherever the GUID is now, or else the lowest free LID. Ports come before
+//! virtual ports. All other virtual ports use the LID of another index or of their port.
 //!
 //! If several virtual ports have one GUID, only one of them is served: an Active one, else the
 //! first. A migrated virtual machine is therefore served at its new host once it is gone from the

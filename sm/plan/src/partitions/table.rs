@@ -45,8 +45,8 @@ impl First {
 /// that know only one partition use the key there. There is one exception: OpenSM leaves it empty
 /// beside the limited membership of the usual key, and such a table keeps its content.
 ///
-/// Queue pairs refer to keys by index: a key stays where `held` has it, even if its membership
-/// changes. New keys go to the lowest indices, empty indices before vacated ones.
+/// Queue pairs refer to keys by index: a key keeps its index in `held`, even if its membership
+/// changes. New keys get the lowest indices, empty indices before vacated ones.
 pub(super) fn arrange(
     held: Option<&PKeyImage>,
     wanted: &[PKey],
@@ -173,8 +173,8 @@ mod tests {
     #[test]
     fn held_keys_keep_their_indices() {
         let held = [0xffff, 0x8001, 0x8002, 0x8003];
-        // 1 is removed, the membership of 3 changes, 4 and 5 are new: 4 does not take the index of
-        // 1 while another index is empty.
+        // Key 1 is removed, the membership of key 3 changes, keys 4 and 5 are new: key 4 does not
+        // take the index of key 1 while another index is empty.
         assert_eq!(
             arranged(&held, &[0x8002, 3, 4, 5, 0xffff], Some(0xffff), 32),
             [0xffff, 0, 0x8002, 3, 4, 5]

@@ -195,9 +195,9 @@ impl CheckedTransition {
 pub(super) struct Orders<'a> {
     /// The order of the planned tables.
     pub(super) own: Option<&'a Orientation>,
-    /// Whether `own` is an interim order that the tables in force do not follow. It would remove
-    /// more entries than stages along the tables' own order, and is used only if a switch is mute,
-    /// for which those stages do not provide.
+    /// Whether `own` is an interim order that the tables in force do not follow. This order would
+    /// remove more entries than stages along the tables' own order, and is used only if a switch is
+    /// mute, because those stages do not handle mute switches.
     pub(super) is_own_foreign: bool,
     /// The order of the tables in force, if the planned tables follow it as well, as they do when
     /// only detours are removed.
@@ -227,8 +227,8 @@ type Along = (Stages, Option<Around>);
 impl TransitionJob<'_> {
     /// Finds the transition from the held tables to the planned ones.
     ///
-    /// If old entries lead beyond the topology, no mixture can be proved. In that case every
-    /// changed entry discards first, which only removes dependencies.
+    /// If old entries lead beyond the topology, no mixture of tables can be proved. Every changed
+    /// entry then discards first, which only removes dependencies.
     pub(super) fn plan(&self) -> CheckedTransition {
         let difference = Difference::between(self.old, self.planned);
         if difference.is_empty() {

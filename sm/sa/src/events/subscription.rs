@@ -36,8 +36,8 @@ pub struct Subscription {
     pub gid: Gid,
     /// Address for reports, except that they go to the port's LID at the time of sending.
     pub address: RemoteAddress,
-    /// P_Key of the request, whose index in the table of this manager's port is looked up for each
-    /// report. `None` if only the index in `address` is known.
+    /// P_Key of the request; each report looks up its index in the table of this manager's port.
+    /// `None` if only the index in `address` is known.
     pub p_key: Option<PKey>,
     /// Whether the subscriber showed the SM_Key, so that it may receive notices about wrong keys.
     pub trusted: bool,

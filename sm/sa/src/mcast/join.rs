@@ -35,8 +35,8 @@ const NAMES_TRIED: usize = 1000;
 
 impl GroupRegistry {
     /// Answers Set of MCMemberRecord: a port joins a group, or adds join states. A group that does
-    /// not exist is created if the request has all components and the port becomes a full member;
-    /// MGID 0 asks for an assigned MGID.
+    /// not exist is created if the request has all components and the port becomes a full member; a
+    /// request with MGID 0 asks for an assigned MGID.
     ///
     /// # Errors
     /// The status of the answer; nothing has changed then.

@@ -1,5 +1,5 @@
-//! Paths between two ports as a host would get them, for viewers of the subnet, or the reason why a
-//! host would get none.
+//! Paths between two ports as a host would get them, for viewers of the subnet, or the reason for
+//! which a host would get none.
 
 use std::sync::Arc;
 

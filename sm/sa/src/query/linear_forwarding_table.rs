@@ -1,5 +1,5 @@
-//! LinearForwardingTableRecord: the planned forwarding tables of switches. LIDs of ports that the
-//! requester may not know about read as dropped, like LIDs that no port has.
+//! LinearForwardingTableRecord: the planned forwarding tables of switches. The entry of a LID whose
+//! port the requester may not see is shown as dropped, like the entry of an unused LID.
 
 use std::sync::{Arc, OnceLock};
 

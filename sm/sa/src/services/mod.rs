@@ -83,7 +83,7 @@ impl Service {
 }
 
 /// Normalises the GID of a service's port to the prefix of the subnet. Only the GUID identifies the
-/// port: only ports of this subnet offer services here, and programs set all kinds of prefixes, or
+/// port: only ports of this subnet offer services here, and programs set arbitrary prefixes, or
 /// none.
 fn usual_gid(directory: &Directory, gid: Gid) -> Gid {
     if gid.is_multicast() {

@@ -84,8 +84,8 @@ pub(crate) struct ServiceAccess {
 }
 
 impl ServiceAccess {
-    /// Whether the requester may see a service: it can reach the port in the service's partition,
-    /// or in any partition if the service has none.
+    /// Whether the requester may see a service: the requester can reach the port in the service's
+    /// partition, or in any partition if the service has none.
     fn allows(&self, service: &Service) -> bool {
         if self.trust.is_trusted() {
             return true;

@@ -163,8 +163,8 @@ fn partitions_are_those_of_the_plan() {
     let mut world = World::of(fabric, plan);
     let hosts = world.hosts();
     let mask = PathRecord::SLID | PathRecord::DLID;
-    // The first host is the subnet manager's and may communicate with all; the others communicate
-    // only with it and within their own partition.
+    // The first host is the subnet manager's and may communicate with all hosts; every other host
+    // communicates only with the first host and within its own partition.
     let mut found = |from: Lid, to: Lid| {
         let mut path = PathRecord::default();
         path.set_slid(from).set_dlid(to);

@@ -196,8 +196,8 @@ fn rails_decide_which_lid_comes_first() {
         assert_eq!(ends.len(), 4, "the first paths share no LID");
         offsets(&first)
     };
-    // On one rail, paths use base LIDs; from rail 1 to rail 4, with four LIDs, the LID with number
-    // 1 - 4 = 1 (modulo 4), and back 4 - 1 = 3.
+    // On one rail, paths use base LIDs. From rail 1 to rail 4, with four LIDs, paths use the LID
+    // with the number 1 - 4 = 1 (modulo 4); in the other direction, 4 - 1 = 3.
     assert_eq!(bits(&mut world, own, same), (0, 0));
     assert_eq!(bits(&mut world, own, other), (3, 1));
     assert_eq!(bits(&mut world, other, own), (1, 3));

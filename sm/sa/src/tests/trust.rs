@@ -1,5 +1,5 @@
-//! Tests of trust: requests of kernels and programs for their own port are never refused, and
-//! requests in the name of another port are counted, or refused.
+//! Tests of trust: requests of kernels and programs for their own port are never refused; requests
+//! in the name of another port are counted or refused.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -86,8 +86,8 @@ impl Trust {
     }
 }
 
-/// Whether a request from `requester` shows in its global route header the GID of another port, or
-/// one that no port has. A router passes on requests from other subnets.
+/// Whether the global route header of a request from `requester` shows the GID of another port, or
+/// a GID that no port has. A router passes on requests from other subnets.
 pub(crate) fn shows_foreign_gid(
     directory: &Directory,
     requester: EndIx,

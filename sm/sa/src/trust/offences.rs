@@ -23,9 +23,9 @@ const KEPT_FOR: Duration = Duration::from_secs(300);
 /// further ports are counted together.
 const MAX_PORTS: usize = 2048;
 
-/// Number of ports with findings of their own, in the order of their first offence: if more ports
-/// offend, it is a program that the site runs. One finding counts the remaining ports, and those
-/// that have vanished.
+/// Number of ports with separate findings, in the order of their first offence: if more ports
+/// offend, the cause is a program that the site runs. One finding counts all other ports, including
+/// ports that have vanished.
 const NAMED: usize = 256;
 
 /// A kind of request that violates trust rules, or exceeds a port's share.

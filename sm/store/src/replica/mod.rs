@@ -49,8 +49,8 @@ pub const STALE: Duration = Duration::from_secs(3);
 
 /// Silence in the store after which a master that does not answer in the fabric counts as gone; a
 /// busy master still shows signs of life. This time is most of the period in which hosts get no
-/// answers after a master's death. The loss of a member of etcd is no silence, because the store
-/// does not answer then.
+/// answers after a master's death. The loss of a member of etcd does not count as silence, because
+/// the store then does not answer at all.
 pub const SILENT: Duration = Duration::from_millis(400);
 
 /// Time limit of a claim over a silent master if the store does not answer. With 0.4 seconds before
@@ -523,7 +523,7 @@ impl Worker {
             own
         } else {
             // This manager has been master since then, without the shared store: its registrations
-            // are valid, and so are those that only the shared store has.
+            // are valid, and registrations that only the shared store has are valid as well.
             let mut both = shared.clone();
             both.apply(&ChangeSet::between(
                 &Persisted::default(),

@@ -192,8 +192,8 @@ impl State {
     }
 
     /// Takes over `snapshot`, and returns the change; `None` if there is none. `before` is the
-    /// fabric from which this state was last made: only nodes that the two fabrics do not share are
-    /// compared; all nodes if it is `None`.
+    /// fabric from which this state was last made: the comparison covers only nodes that the two
+    /// fabrics do not share, or all nodes if `before` is `None`.
     pub fn follow(&mut self, before: Option<&Fabric>, snapshot: &Snapshot) -> Option<StateChange> {
         let was = self.heading();
         let plan = snapshot.plan.as_deref();

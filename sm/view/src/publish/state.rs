@@ -123,8 +123,8 @@ pub(super) fn of(snapshot: &Snapshot, counts: &Counts) -> (SubnetState, String) 
         return (SubnetState::NotActive, "the local port is down".to_owned());
     }
     if snapshot.fabric.local.is_none() {
-        // Findings of the core give the reason; none exist before its first sweep. Findings about
-        // storage do not count here.
+        // Findings of the core state the reason; before its first sweep the core has no findings.
+        // Findings about storage do not count here.
         let mut findings = snapshot.findings.iter();
         let is_of_storage =
             |kind| matches!(kind, FindingKind::Storage | FindingKind::StoreUnreachable);

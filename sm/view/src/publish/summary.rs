@@ -87,7 +87,7 @@ pub struct TimingMs {
 }
 
 impl OnceReport {
-    /// Reports the run that ended in `snapshot`. The sums omit convergences beyond the core's
+    /// Reports the run that ended with `snapshot`. The sums omit convergences beyond the core's
     /// [`HISTORY`](rsm_state::HISTORY).
     pub fn of(snapshot: &Snapshot) -> OnceReport {
         let counts = Counts::of(snapshot);

@@ -1,5 +1,6 @@
-//! The keys of OpenSM and of NVIDIA's manager without a counterpart in rsm: why rsm needs none, or
-//! what is lost without them. Keys with a counterpart are in `schema`.
+//! The keys of OpenSM and of NVIDIA's manager without a counterpart in rsm, each with the reason
+//! why rsm does not need it, or the function that is lost without it. Keys with a counterpart are
+//! in `schema`.
 
 mod invented;
 mod nvidia;

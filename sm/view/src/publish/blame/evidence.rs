@@ -329,7 +329,7 @@ impl Case<'_> {
         }
     }
 
-    /// Finds evidence in the counters of ports. Returns the number of used directions of cables of
+    /// Finds evidence in the counters of ports. Returns the number of used directions of cables for
     /// which neither end was read.
     pub(super) fn look_at_counters(&self, found: &mut Vec<Evidence>) -> usize {
         let mut unread = 0;

@@ -2,8 +2,8 @@
 //! the cause.
 //!
 //! The stories of a fabric follow each other in one world, hours apart, so that each story has the
-//! faults of all earlier ones in its history. Paths are found hop by hop with the code of `rsmctl
-//! route`, which the judge does not use.
+//! faults of all earlier stories in its history. Paths are found hop by hop with the code of
+//! `rsmctl route`, which the assessment does not use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
