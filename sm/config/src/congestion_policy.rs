@@ -25,7 +25,7 @@ pub struct CongestionPolicy {
     pub key: u64,
     /// Protection with which agents get this key; `None` if they keep their own keys.
     pub gives_key: Option<KeyPolicy>,
-    /// Bound of the requests in flight, 1 or more; each agent has at most one.
+    /// Maximum number of requests in flight, 1 or more; each agent has at most one.
     pub window: u32,
     /// The settings of switches. Fields outside Control_Map keep their values.
     pub switch: SwitchCongestionSetting,

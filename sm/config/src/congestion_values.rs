@@ -40,7 +40,7 @@ impl CctEntry {
 }
 
 impl CctEntries {
-    /// Bound of the entries, equal to OpenSM's.
+    /// Maximum number of entries, equal to OpenSM's.
     pub const MAX: usize = 128;
 
     fn parse(text: &str) -> Option<CctEntries> {

@@ -12,8 +12,8 @@ pub(super) enum Convert {
     /// The first time-out in milliseconds, unless it is this number, OpenSM's default. If
     /// necessary, the shortest or longest time-out changes as well, to include it.
     TimeoutUnless(u64),
-    /// Bound of the requests in flight, unless it is this number, OpenSM's default. 0 means no
-    /// limit, for which rsm keeps its own limit.
+    /// A maximum number of requests in flight. In place of this number, OpenSM's default, and of 0,
+    /// which means no limit, rsm keeps its own limit.
     WindowUnless(u64),
     /// Seconds, converted to milliseconds.
     Seconds,

@@ -50,7 +50,7 @@ impl Symptom {
     }
 
     /// Default limit per hour. A link at the bit error ratio that IBA permits (10^-12, IBA 5.10)
-    /// has 120 symbol errors in an hour; a healthy link shows none of the other symptoms.
+    /// has 120 symbol errors in an hour; a healthy link shows no other symptom.
     pub(crate) const fn usual_limit(self) -> u32 {
         match self {
             Symptom::SymbolErrors => 120,

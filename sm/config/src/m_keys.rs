@@ -29,7 +29,7 @@ use sha2::Sha256;
 /// Length of a secret in bytes.
 pub const SECRET_BYTES: usize = 32;
 
-/// Bound of the secrets: the one in use and its predecessors.
+/// Maximum number of secrets: the secret in use and its predecessors.
 pub(crate) const SECRETS_MAX: usize = 4;
 
 /// First part of the input, so that any other use of the secret derives other keys.

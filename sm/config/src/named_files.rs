@@ -138,7 +138,7 @@ fn of_policy(config: &Config) -> Vec<ConfigFinding> {
 
 /// Findings about files of access and of the shared store, which rsm reads at other times than the
 /// files of the policy. A missing file of access is a warning: access is restricted, and the fabric
-/// is managed. Without a file of the store, rsm does not start.
+/// is managed. If a file of the store is missing, rsm does not start.
 fn of_access(config: &Config) -> Vec<ConfigFinding> {
     const NO_TLS: &str = "every TLS connection is refused";
     const NO_START: &str = "rsm does not start without it";

@@ -10,7 +10,7 @@ use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 use super::text_file::read_text;
 use super::text_file::unread;
 
-/// Bound of a name in bytes: four times a NodeDescription (IBA 14.2.5.2).
+/// Maximum length of a name in bytes: four times a NodeDescription (IBA 14.2.5.2).
 const NAME_MAX: usize = 256;
 
 /// Parses the file. Returns the names and the findings. A line in error is a warning: its node

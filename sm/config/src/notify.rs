@@ -78,8 +78,8 @@ pub struct HttpUrl {
 }
 
 impl HttpUrl {
-    /// Parses `http://HOST[:PORT][/PATH]` or the same with `https`. `None` for any other form, and
-    /// for a user or password, which belong in a file.
+    /// Parses `http://HOST[:PORT][/PATH]`, or the same with `https`. `None` for any other form, and
+    /// for a URL with a user or password, because these belong in a file.
     pub fn parse(text: &str) -> Option<HttpUrl> {
         let (scheme, rest) = text.split_once("://")?;
         let (tls, default_port) = match scheme {

@@ -2,8 +2,8 @@
 
 use strsim::levenshtein;
 
-/// Number of characters above which a word is not compared: it is no misspelling, and a comparison
-/// with every name would take long.
+/// Number of characters above which a word is not compared: such a word is no misspelling, and a
+/// comparison with every name would take long.
 const COMPARED: usize = 64;
 
 /// The name that was probably intended; `None` if no name is close enough.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::FileKind;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 
-/// Bound of a file in bytes. A `guid2lid` of a full subnet takes two megabytes.
+/// Maximum size of a file in bytes. A `guid2lid` of a full subnet takes two megabytes.
 pub const FILE_MAX: u64 = 16 * 1024 * 1024;
 
 /// Permission bits of group and others.

@@ -25,7 +25,7 @@ use super::text_file::{ConfigError, read_text};
 /// Letters of the dimensions.
 const AXES: [char; 3] = ['x', 'y', 'z'];
 
-/// Bound of a dimension's size: the number of LIDs in a subnet.
+/// Maximum size of a dimension: the number of LIDs in a subnet.
 const MAX_SIZE: u64 = 49_151;
 
 const SHAPE: &str = "expected `torus` or `mesh` with three sizes before anything else";

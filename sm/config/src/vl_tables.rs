@@ -28,7 +28,7 @@ impl SlToVl {
 }
 
 impl VlWeights {
-    /// Bound of the entries of a table: two blocks.
+    /// Maximum number of entries of a table: two blocks.
     pub const MAX: usize = 2 * VlArbitration::ENTRIES;
 
     /// Parses 1 to [`VlWeights::MAX`] pairs `VL:WEIGHT` separated by commas.

@@ -18,7 +18,8 @@ const MELLANOX: u32 = 0x00_02_C9;
 /// VendorID of Bull, which sells Mellanox devices under its own VendorID.
 const BULL: u32 = 0x00_11_9F;
 
-/// Bound of the device types remembered, far more than a subnet has. Types beyond it are not asked.
+/// Maximum number of device types remembered, far more than a subnet has. Further types are not
+/// asked.
 const TYPES_MAX: usize = 1024;
 
 /// Number of devices of a type that may leave GeneralInfo unanswered before the type counts as a

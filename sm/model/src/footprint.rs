@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A standby that reads these parts again knows the subnet as the master left it, at the cost of
-//! the change. If footprints are missing between the last plan that it has read and the latest
-//! plan, it reads everything.
+//! the change. If footprints are missing between the last plan that the standby has read and the
+//! latest plan, the standby reads the whole subnet.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,14 +19,15 @@ use rsm_ids::{PortKey, PortNum};
 use crate::fabric::{Fabric, Node};
 use crate::{Parts, WrittenPart};
 
-/// Bound of the parts in one footprint; beyond it, a standby reads everything. To read so many
-/// parts one by one costs a tenth of reading a subnet of 11,000 hosts.
+/// Maximum number of parts in one footprint; if a footprint has more, a standby reads the whole
+/// subnet. Reading the maximum number of parts one by one costs a tenth of reading a subnet of
+/// 11,000 hosts.
 pub const PARTS_MAX: usize = 32_768;
 
 /// Number of footprints kept. A standby reads the list once per second.
 const KEPT: usize = 256;
 
-/// Bound of the parts in all footprints kept.
+/// Maximum number of parts in all footprints kept.
 const PARTS_KEPT: usize = 4 * PARTS_MAX;
 
 /// The parts that changed from one plan to another.
@@ -36,9 +37,9 @@ pub struct Footprint {
     pub since: Option<u64>,
     /// The number of the later plan.
     pub plan: u64,
-    /// The parts that the master changed after the earlier plan, up to the later one. `None` if
-    /// there are more than [`PARTS_MAX`], or if adaptive routing changed, whose tables only a full
-    /// sweep reads.
+    /// The parts that the master changed after the earlier plan, up to the later plan. `None` if
+    /// there are more than [`PARTS_MAX`] parts, or if adaptive routing changed, whose tables only a
+    /// full sweep reads.
     pub parts: Option<Parts>,
 }
 

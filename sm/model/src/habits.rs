@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeInfo, NodeType};
 
-/// Bound of the kinds of devices with habits, far more than a subnet has. Devices of kinds beyond
-/// it get both requests each time.
+/// Maximum number of kinds of devices with habits, far more than a subnet has. Devices of further
+/// kinds get both requests each time.
 const KINDS_MAX: usize = 1024;
 
 /// Role of a port in its device; agents treat ports of the three roles differently.

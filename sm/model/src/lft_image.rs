@@ -149,8 +149,8 @@ impl LftImage {
         self.entries.share_with(table);
     }
 
-    /// Shares the page around block `block` with `table`, if the block was the last missing one of
-    /// its page and the page now equals that of `table`.
+    /// Shares the page around block `block` with `table`, if `block` was the last missing block of
+    /// its page and the page now equals the page of `table`.
     ///
     /// The tables of all switches are written in parallel, block by block. Images that share
     /// nothing until their last block would double the memory of the plan's tables.

@@ -9,7 +9,7 @@ pub struct LidClaim {
     pub lid: Lid,
     /// LID mask control: the port answers to 2^`lmc` LIDs from `lid` on.
     pub lmc: Lmc,
-    /// Number of the last plan that contained this port; claims of absent ports age by it. The
+    /// Number of the last plan that contained this port, by which claims of absent ports age. The
     /// store is not written for each plan that contains the port.
     pub last_seen: u64,
 }

@@ -110,8 +110,8 @@ impl InventoryPort {
 
     /// The fields of an answered PortInfo of port `number` that count.
     ///
-    /// LocalPortNum is cleared: it shows the port by which the Get arrived. A base port 0 has no
-    /// link, and may show no state; it counts as Active as long as the switch answers (IBA
+    /// LocalPortNum is cleared, because it shows the port at which the Get arrived. A base port 0
+    /// has no link, and may show no state; it counts as Active while the switch answers (IBA
     /// 18.2.4.1).
     pub fn shown(number: PortNum, info: &PortInfo) -> PortInfo {
         let mut info = *info;

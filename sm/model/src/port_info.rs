@@ -177,7 +177,7 @@ impl PortSettings {
         is_planned.then(|| self.held(index as usize))
     }
 
-    /// The planned fields whose value in `info` differs, except those in `ignored` and those that
+    /// The planned fields whose value in `info` differs, except fields in `ignored` and fields that
     /// cannot change in the port's state.
     pub fn differing(&self, info: &PortInfo, ignored: FieldMask) -> FieldMask {
         let open = matches!(info.port_state(), PortState::Init | PortState::Down);

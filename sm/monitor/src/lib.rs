@@ -1,8 +1,8 @@
 //! Monitoring in addition to the sweep: counters, the health of links, congestion control.
 //!
-//! In: the published fabric, readings of counters, traps about links, the policies of
-//! [`rsm_config`]. Out: datagrams of the general services, findings, and ports that should be
-//! avoided by routes or disabled; the core decides about these.
+//! Input: the published fabric, readings of counters, traps about links, the policies of
+//! [`rsm_config`]. Output: datagrams of the general services, findings, and ports that routes
+//! should avoid or that should be disabled; the core decides about such ports.
 //!
 //! Each part is a state machine without I/O. [`counters`] only reads, [`health`] sends nothing, and
 //! [`congestion`] writes only settings of its own class.

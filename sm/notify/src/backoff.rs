@@ -5,10 +5,10 @@ use std::time::Duration;
 /// First pause.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// Bound of the doubled pause.
+/// Maximum of the doubled pause.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Bound of the pause that a receiver can ask for.
+/// Maximum of the pause that a receiver can ask for.
 const ASKED_MAX: Duration = Duration::from_secs(600);
 
 /// Pauses that double from one second to a minute.

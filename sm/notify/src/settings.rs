@@ -22,7 +22,7 @@ pub struct ReceiverSettings {
     pub target: Target,
     /// Filter of the events that the receiver gets.
     pub filter: Filter,
-    /// Bound of the waiting events on the disk, in bytes.
+    /// Maximum size of the waiting events on the disk, in bytes.
     pub queue_bytes: u64,
 }
 

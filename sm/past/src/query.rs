@@ -310,8 +310,8 @@ impl PastReader {
         with_steps.map(|segment| segment.from).min()
     }
 
-    /// The coarsest tier whose steps are at most `step_ms` long; a coarser one if only that reaches
-    /// back to the beginning of the span.
+    /// The coarsest tier whose steps are at most `step_ms` long; a coarser tier if only that tier
+    /// reaches back to the beginning of the span.
     fn tier_for(&self, span: Span, step_ms: u64) -> Tier {
         let fits = |tier: &&Tier| tier.step_ms() <= step_ms;
         let fitting = Tier::ALL.iter().rev().find(fits);

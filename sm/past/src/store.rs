@@ -31,7 +31,7 @@ const SEGMENT_SHARE: u64 = 32;
 pub struct Bounds {
     /// Days whose steps of 15 minutes are kept, 1 or more.
     pub days: u32,
-    /// Bound of the size of all segments, in bytes. The largest tier loses segments first.
+    /// Maximum size of all segments, in bytes. The largest tier loses segments first.
     pub bytes: u64,
 }
 

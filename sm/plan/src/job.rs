@@ -27,10 +27,10 @@ pub enum JobKind {
         /// The plan whose routes stay.
         routes: Arc<Plan>,
     },
-    /// Only entries that lead to the links with maximum load may change, in a limited number of
-    /// blocks of forwarding tables. The same as [`JobKind::Full`] without [`PlanJob::previous`].
+    /// Changes only entries that lead to the links with maximum load, in a limited number of blocks
+    /// of forwarding tables. Equals [`JobKind::Full`] if [`PlanJob::previous`] is not set.
     Rebalance {
-        /// Bound of the changed blocks, at least 1.
+        /// Maximum number of changed blocks, at least 1.
         max_blocks: usize,
     },
 }
@@ -73,7 +73,7 @@ pub struct PlanJob {
     /// new parts would cut ports off. `None` if they are not on trial.
     pub avoided_before: Option<Arc<Avoid>>,
     /// Whether the plan is refused if its interim tables drop packets that the tables in force
-    /// forward. True for an engine on trial, unless the operator accepts that.
+    /// forward. True for an engine on trial, unless the operator accepts such drops.
     pub refuses_interruption: bool,
     /// The plan in force; `None` before the first plan.
     pub previous: Option<Arc<Plan>>,

@@ -132,8 +132,8 @@ pub(super) fn lanes_pass(
     Ok(())
 }
 
-/// The error that names the link with the fewest VLs, or the key that limits all links, if `error`
-/// says that the engine needs more VLs. `None` for other errors.
+/// If `error` says that the engine needs more VLs, the error that names the link with the fewest
+/// VLs, or the key that limits all links. `None` for other errors.
 pub(super) fn fewest_lanes(
     fabric: &Fabric,
     policy: &Policy,

@@ -193,7 +193,7 @@ impl HostOrder {
         self.categories = Arc::new(all);
     }
 
-    /// Whether the order contains every host port of `topology`, at the same switch. It is known to
+    /// Whether the order contains every host port of `topology`, at the same switch. The order must
     /// contain all host ports of `earlier`.
     fn has_all(&self, topology: &Topology, earlier: &Topology) -> bool {
         let key = |topology: &Topology, d: &Destination| {

@@ -93,8 +93,8 @@ impl Plan {
         self.table_of(&self.routing.tables, guid)
     }
 
-    /// The table that the switch with this GUID holds at the end of a push: [`Plan::table`], unless
-    /// it must wait for switches that do not answer.
+    /// The table that the switch with this GUID holds at the end of a push: [`Plan::table`], or
+    /// another table if the switch must wait for switches that do not answer.
     pub fn last_table(&self, guid: Guid) -> Option<&Lft> {
         match &self.transition.instead {
             Some(tables) if !self.transition.mute.contains(&guid) => self.table_of(tables, guid),

@@ -22,8 +22,8 @@ pub struct Policy {
     /// Whether enhanced switch port 0 gets [`Policy::lmc`] as well. A base port 0 always has one
     /// LID.
     pub lmc_enhanced_port0: bool,
-    /// Whether this manager's port gets its claimed LID even while it holds another one: the LID
-    /// belongs to the manager, whichever port it uses.
+    /// Whether this manager's port gets its claimed LID even while it holds another LID: the
+    /// claimed LID belongs to the manager, whichever port it uses.
     pub floating_lid: bool,
     /// Values for PortInfo and SwitchInfo.
     pub ports: PortPolicy,
@@ -242,8 +242,8 @@ impl Default for DampingPolicy {
 pub struct RebalancePolicy {
     /// Time without a change of the subnet before relief begins; zero for never.
     pub after: Duration,
-    /// Bound of the blocks of forwarding tables, and so of the SMPs, that one step of relief
-    /// writes.
+    /// Maximum number of blocks of forwarding tables, and therefore of SMPs, that one step of
+    /// relief writes.
     pub blocks: usize,
 }
 

@@ -274,8 +274,8 @@ impl SaAnswer {
         self.header().mad().status()
     }
 
-    /// Whether the search for the record continues: call [`Sa::go_on`](super::Sa::go_on) after
-    /// other requests had their turn.
+    /// Whether the search for the record continues: the caller must call
+    /// [`Sa::go_on`](super::Sa::go_on) after other requests had their turn.
     pub fn is_open(&self) -> bool {
         matches!(self.pending.as_deref(), Some(Pending::Search(_)))
     }
@@ -306,7 +306,7 @@ impl SaAnswer {
 
     /// Produces the next bytes of a table, without its header. Records follow each other without
     /// gaps and may be cut anywhere. Examines at most [`WORK_PER_PULL`] candidates. An answer that
-    /// is no table ends at once.
+    /// is not a table ends at once.
     pub fn pull(&mut self, out: &mut [u8]) -> Pulled {
         match self.pending.as_deref_mut() {
             Some(Pending::Table(table)) => table.pull(out),

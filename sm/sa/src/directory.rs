@@ -104,9 +104,9 @@ impl Directory {
         }
     }
 
-    /// GUIDs of the ports that only one of this directory and `before` has, or whose partitions
-    /// differ; may include further ports. `None` if any port may differ, for example because two
-    /// ports have the same GUID.
+    /// GUIDs of the ports that only one of the directories `self` and `before` has, or whose
+    /// partitions differ; may include further ports. `None` if any port may differ, for example
+    /// because two ports have the same GUID.
     pub(super) fn differing_members(&self, before: &Directory) -> Option<BTreeSet<Guid>> {
         if !Arc::ptr_eq(&self.plan.policy, &before.plan.policy) {
             return None;
@@ -281,8 +281,8 @@ impl Directory {
         (self.fabric.node(at.node), self.fabric.port(at))
     }
 
-    /// The LID in records about a port: that of port 0 for a switch port, otherwise the port's own.
-    /// `None` if there is none.
+    /// The LID in records about a port: the LID of port 0 for a switch port, otherwise the port's
+    /// own. `None` if there is none.
     pub fn lid_of(&self, at: PortRef) -> Option<Lid> {
         let node = self.fabric.node(at.node);
         let number = if node.is_switch() {

@@ -78,8 +78,8 @@ impl LatencyCounts {
         self.buckets.iter().map(|(_, count)| count).sum()
     }
 
-    /// The time in nanoseconds below which a `share`, 0 to 1, of the answers stayed, with an error
-    /// of at most an eighth. `None` if there are no answers, or the time is beyond the last bound.
+    /// The time in nanoseconds below which a `share` of the answers (0 to 1) stayed, with an error
+    /// of at most an eighth. `None` if there are no answers, or the time exceeds the last bound.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = (self.count() as f64 * share).ceil().max(1.0) as u64;
         let mut seen = 0;

@@ -323,8 +323,8 @@ impl Sa {
         left_out.into_iter().sum()
     }
 
-    /// Replaces all registrations by saved ones, because another manager was master meanwhile.
-    /// Returns the number of skipped records.
+    /// Replaces all registrations by saved registrations, because another manager was master
+    /// meanwhile. Returns the number of skipped records.
     pub fn restore_anew(&mut self, remembered: SavedSaState, now: Time) -> usize {
         let statistics = Arc::clone(&self.statistics);
         let mut anew = Sa::new(self.config.clone()).counting_in(statistics);

@@ -20,11 +20,11 @@ use super::pace::Pace;
 /// group at least every 16 s.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// Bound of the refusals of all ports, which take at most a megabyte. Further refusals are omitted
-/// until one of them ends.
+/// Maximum number of refusals of all ports, which take at most a megabyte. Further refusals are
+/// omitted until one of them ends.
 const MAX_REFUSALS: usize = 4096;
 
-/// Bound of the refusals of one port, so that no host uses up the room of others.
+/// Maximum number of refusals of one port, so that no host uses up the room of others.
 const MAX_PER_PORT: usize = 8;
 
 /// Number of refusals with separate findings; one more finding counts all others.

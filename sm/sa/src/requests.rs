@@ -68,8 +68,9 @@ impl Sa {
         Some(answer)
     }
 
-    /// Compares the GID in the global route header of a request with its port. `None` if a GID that
-    /// no port has gets no answer, because its virtual port may be new.
+    /// Compares the GID in the global route header of a request with the port of the requester.
+    /// `None` if the request gets no answer: no port has the GID, but the GID's virtual port may be
+    /// new.
     ///
     /// # Errors
     /// ERR_REQ_DENIED if the rules refuse the GID of another port.

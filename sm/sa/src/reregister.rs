@@ -2,7 +2,7 @@
 //! while their ports were absent.
 //!
 //! A host that was reset registers again by itself. A host whose port stayed up while the path to
-//! it was cut does not.
+//! it was cut does not register again by itself.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use rsm_ids::Guid;
 
 use super::directory::Directory;
 
-/// Bound of the absent ports that are kept: every port of a large subnet. Hosts above the bound
+/// Maximum number of absent ports that are kept: every port of a large subnet. Further hosts
 /// register again only after a reset, or by hand.
 const MAX_LOST: usize = 1 << 16;
 

@@ -6,8 +6,8 @@ use rsm_state::{Role, Snapshot};
 
 use super::directory::Directory;
 
-/// A snapshot indexed for queries. Building it takes some milliseconds for a large subnet, so that
-/// a thread other than the SA's may do it.
+/// A snapshot indexed for queries. The index of a large subnet takes some milliseconds to build, so
+/// a thread other than the SA's may build it.
 #[derive(Clone, Debug, Default)]
 pub struct SaSnapshot {
     /// Directory of ports; `None` until the first plan is in force.

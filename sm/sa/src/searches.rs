@@ -7,12 +7,12 @@ use rsm_mad::Time;
 
 use super::{Sa, SaAnswer};
 
-/// Bound of the open searches. Each search examines a thousand candidates per turn and some hundred
-/// thousand in total, so that the last of so many is answered within seconds, about as long as a
-/// host waits.
+/// Maximum number of open searches. Each search examines a thousand candidates per turn and some
+/// hundred thousand in total, so that the last of so many is answered within seconds, about as long
+/// as a host waits.
 const MAX_SEARCHES: usize = 64;
 
-/// Bound of the searches for one LID, so that other LIDs have room.
+/// Maximum number of searches for one LID, so that other LIDs have room.
 const MAX_PER_CLIENT: usize = 8;
 
 /// A search for an answer.

@@ -64,8 +64,8 @@ pub struct SaCounters {
     /// Requests refused with BUSY for lack of room before they were examined, and tables refused
     /// for lack of room.
     pub busy: u64,
-    /// Messages dropped without an answer for lack of room: packets of longer messages, which are
-    /// repeated, and answers. Also refusals that could not be sent.
+    /// Messages that were dropped without an answer for lack of room: answers, and packets of
+    /// longer messages, which are repeated. Also refusals that could not be sent.
     pub dropped: u64,
     /// Answers that could not be sent.
     pub failed: u64,

@@ -94,8 +94,8 @@ impl Forthcoming {
         Forthcoming { before, ports }
     }
 
-    /// A snapshot of that state. Copies the fabric on the calling thread, which takes some ten
-    /// milliseconds for 45,000 hosts.
+    /// A snapshot of the forthcoming state. Copies the fabric on the calling thread, which takes
+    /// some ten milliseconds for 45,000 hosts.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             fabric: Arc::new(self.before.fabric.with_ports(&self.ports)),

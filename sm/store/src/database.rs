@@ -24,8 +24,8 @@ const CACHE_BYTES: u64 = 2 * 1024 * 1024;
 /// damaged file may send sled into a loop.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Bound of the records in one batch. sled keeps replaced pages until the batch ends: with 90,000
-/// records in one batch, copies of pages took 600 MB.
+/// Maximum number of records in one batch. sled keeps replaced pages until the batch ends: with
+/// 90,000 records in one batch, copies of pages took 600 MB.
 pub(super) const BATCH_RECORDS: usize = 1024;
 
 /// Number of attempts to take the database's own lock. sled's last thread may hold the lock for a

@@ -120,7 +120,7 @@ pub enum StoreError {
         table: String,
         /// Size of the page.
         bytes: usize,
-        /// Bound of the size.
+        /// Maximum size.
         limit: usize,
     },
     /// A setting of the shared store cannot be used.

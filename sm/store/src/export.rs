@@ -10,7 +10,7 @@
 //! …
 //! ```
 //!
-//! A commit is appended, so that it costs only its own changes; see [`StoreExporter`]. A file that
+//! A commit is appended, so a commit costs only its own changes; see [`StoreExporter`]. A file that
 //! was cut off within a commit still contains the commits before it.
 
 use std::borrow::Cow;

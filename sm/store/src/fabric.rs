@@ -32,8 +32,8 @@ impl StoreFabric {
     }
 }
 
-/// Checks that the store in `layout` is of the kind `wanted`, and writes the mark if there is none.
-/// The caller must hold the lock, and must not have read the store yet.
+/// Checks that the store in `layout` is of the kind `wanted`, and writes the mark if absent. The
+/// caller must hold the lock, and must not have read the store yet.
 pub(super) fn claim(disk: &Disk, layout: &Layout, wanted: StoreFabric) -> Result<(), StoreError> {
     if check(disk, layout, wanted)?.is_some() {
         return Ok(());

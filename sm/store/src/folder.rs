@@ -18,7 +18,7 @@ use super::{
 ///
 /// If the disk is full or mounted read-only, the contents are read from the export of the last
 /// commit, and commits fail. Once the folder is writable, the next commit opens the database, and
-/// brings it to the state that was read plus the commit's changes.
+/// brings the database to the contents read, with the commit's changes.
 pub struct FolderStore {
     dir: PathBuf,
     fabric: StoreFabric,
@@ -137,7 +137,7 @@ fn is_of_disk(error: &StoreError) -> bool {
 }
 
 impl Unopened {
-    /// The changes that bring a database with the contents `held` to the state that was read, plus
+    /// The changes that turn a database with the contents `held` into the contents read plus
     /// `changes`. Records that could not be read are kept.
     fn owed(&self, held: &Persisted, changes: &ChangeSet) -> ChangeSet {
         let mut owed = match self.report.may_lack_records() {

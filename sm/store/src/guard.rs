@@ -332,8 +332,8 @@ pub(super) fn announce(disk: &Disk, layout: &Layout, generation: u64) -> Result<
 
 /// Creates a database with `contents`.
 ///
-/// A marker next to it says that it is not complete yet: a complete database without a sentinel is
-/// therefore damaged, not just interrupted.
+/// A marker next to the database says that it is not complete yet; a complete database without a
+/// sentinel is therefore damaged, not just interrupted.
 pub(super) fn build(
     disk: &Disk,
     layout: &Layout,

@@ -23,8 +23,8 @@ use super::{Checksum, Namespace, StoreError};
 /// Number of bytes after which the other file is written, if that file is empty.
 const FILE_SOFT: u64 = 1 << 20;
 
-/// Bound of each file in bytes: some 200,000 joins, more than the database lags behind unless it
-/// fails for good.
+/// Maximum size of each file in bytes: some 200,000 joins, more than the database lags behind
+/// unless it fails for good.
 const FILE_MAX: u64 = 32 << 20;
 
 /// Bytes of length, checksum and number of an entry.
@@ -256,8 +256,8 @@ impl Journal {
         written
     }
 
-    /// Starts again in a folder that replaced the former one. The files there belong to another
-    /// journal, or the database has their entries.
+    /// Starts again in a folder that replaced the former folder. The files there belong to another
+    /// journal, or the database contains their entries.
     ///
     /// # Errors
     /// Fails if the database lacks entries that were in the former folder, or if the disk fails.

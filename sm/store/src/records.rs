@@ -5,9 +5,9 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lid, Lmc};
 use rsm_model::LidClaim;
 
-/// Bound of a namespace in bytes. Each key of the table repeats the namespace.
+/// Maximum length of a namespace in bytes. Each key of the table repeats the namespace.
 pub const NAMESPACE_MAX: usize = 32;
-/// Bound of a generic record's key in bytes. An MGID followed by a port GID takes 32.
+/// Maximum length of a generic record's key in bytes. An MGID followed by a port GID takes 32.
 pub const RECORD_KEY_MAX: usize = 256;
 /// Largest size of a generic record's value in bytes. A service record takes 176 bytes; a row of a
 /// GPU inventory takes a few kilobytes. Larger values must be split into several records.

@@ -55,7 +55,7 @@ impl LoadReport {
     }
 
     /// Whether committed records may be missing. Damage to a file next to the database does not
-    /// count: the database has all of one commit, by its own count and digest.
+    /// count: the database contains the whole of one commit, according to its count and digest.
     pub fn may_lack_records(&self) -> bool {
         self.quarantined.is_some() || matches!(self.origin, Origin::Export(_))
     }

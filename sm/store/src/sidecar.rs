@@ -3,8 +3,8 @@ use super::codec::Sentinel;
 
 /// The file `store.meta`: the minimum generation of the database, and its digest.
 ///
-/// A database that opens empty or old does not show that by itself; this file does. The file is one
-/// line of `key=value` words, the last of which is a checksum of the bytes before it.
+/// A database that opens empty or old does not reveal this fact; this file does. The file is one
+/// line of `key=value` words; the last word is a checksum of the bytes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sidecar {
     /// The database's sentinel at the time of writing.

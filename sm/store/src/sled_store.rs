@@ -165,8 +165,8 @@ impl SledStore {
     /// Writes `count` changes. After a failure the database is dropped, and the next commit opens
     /// it again.
     ///
-    /// If the changes exceed one batch, `export` is published first, and a marker tells the next
-    /// start to use it. Otherwise returns the export, which the caller must publish.
+    /// If the changes exceed one batch, publishes `export` first, and sets a marker that tells the
+    /// next start to use it. Otherwise returns the export, which the caller must publish.
     fn write(
         &mut self,
         (count, changes): (usize, impl Iterator<Item = RecordChange>),
@@ -234,7 +234,7 @@ impl SledStore {
     }
 
     /// Opens the database after a failed commit, and finds the changes that restore the committed
-    /// state: the failed batch may be in the database, in part or as a whole.
+    /// state: the database may contain the failed batch, in part or as a whole.
     fn reopen(&mut self) -> Result<Writable, StoreError> {
         let wanted = codec::encode_all(&self.state);
         let marker = self.disk.read(&self.layout.unfinished())?;

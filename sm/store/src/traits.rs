@@ -50,7 +50,7 @@ pub trait SharedStore: Store {
     fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError>;
 
     /// Claims the epoch for `holder`, provided that the present epoch is still `seen` and, if
-    /// `life` counts, that its holder has shown no sign of life since. Returns the new epoch;
+    /// `life` is set, that its holder has shown no sign of life since. Returns the new epoch;
     /// `None` if a condition does not hold.
     ///
     /// # Errors

@@ -125,8 +125,8 @@ fn acknowledged(said: impl Iterator<Item = (String, String)>) -> u64 {
         .unwrap_or(0)
 }
 
-/// Opens the store left behind. The store must be in the state after some commit, not before the
-/// last acknowledged one.
+/// Opens the store left behind. The store must be in the state after some commit, which is not
+/// earlier than the last acknowledged commit.
 fn inspect(dir: &Path, acknowledged: u64) -> (u64, LoadReport) {
     let mut store = SledStore::open(dir, StoreFabric::Hardware).unwrap();
     let (state, report) = store.load().unwrap();

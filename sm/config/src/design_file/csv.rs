@@ -130,8 +130,8 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Yields lines in order. An error is an unclosed quote, or text after a closed one; the rest of
-/// that line is skipped.
+/// Yields lines in order. An error is an unclosed quote, or text after a closed quote; the
+/// remaining text of the line is skipped.
 impl Iterator for Records<'_> {
     type Item = Result<Record, Mistake>;
 

@@ -12,8 +12,8 @@
 //! | node at the other end | `EndDevice`, `Z-Node Name`, `DST_NAME`, `Destination Node` |
 //! | its port | `EndPort`, `Z-Port`, `DST_PORT`, `Destination Port` |
 //!
-//! Lines whose `LinkType` is not `Data` or whose `Protocol` is not `ib` are left out, as are ports
-//! without another end. Fields are separated by commas, semicolons or tabs.
+//! Lines whose `LinkType` is not `Data` or whose `Protocol` is not `ib` are skipped, and so are
+//! ports without another end. Commas, semicolons or tabs separate the fields.
 
 mod csv;
 

@@ -1,6 +1,7 @@
 //! Parser of an operator's existing `opensm.conf`: each line has a key and a value; `#` begins a
 //! comment, `(null)` means not set. Keys with a counterpart in rsm are converted. For every other
-//! key, a report says why rsm does not need it, or what is lost without it.
+//! key, a report states the reason for which rsm does not need the key, or the function that is
+//! lost without it.
 
 mod engine;
 mod keys;
@@ -288,7 +289,8 @@ impl Reader<'_> {
     }
 
     /// Takes the files that OpenSM reads by default. A file of another name must exist; a file of
-    /// the default name need not, because OpenSM writes that name into every configuration.
+    /// the default name may be missing, because OpenSM writes the default name into every
+    /// configuration.
     fn default_files(&mut self) {
         let (partitions, qos) = (&mut self.config.partitions, &mut self.config.qos);
         if let Some(file) = &partitions.file {

@@ -28,11 +28,12 @@ pub use self::change::{Action, Change, ChangeError, Existing, WhenCutOff, WhenEm
 pub use self::over::Laid;
 use crate::Membership;
 
-/// Bound of memberships in all partitions together, enough for every host of the largest fabrics in
-/// 23 partitions. A membership takes some 40 bytes, and as much again in the policy of a plan.
+/// Maximum number of memberships in all partitions together, enough for every host of the largest
+/// fabrics in 23 partitions. A membership takes some 40 bytes, and as much again in the policy of a
+/// plan.
 pub(crate) const MAX_MEMBERSHIPS: usize = 1 << 20;
 
-/// Bound of a partition's name, and of the identity that created it, in bytes.
+/// Maximum length of a partition's name, and of the identity that created it, in bytes.
 pub const MAX_NAME_BYTES: usize = 128;
 
 /// The partitions that were created at run time.

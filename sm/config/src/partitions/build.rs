@@ -18,7 +18,7 @@ use super::report::{Report, quoted};
 use super::syntax::{Definition, GroupLine, Item, Word};
 use super::value;
 
-/// Bound of a partition's name in characters.
+/// Maximum length of a partition's name in characters.
 const NAME_MAX: usize = 128;
 
 const DEFAULT_NAME: &str = "Default";

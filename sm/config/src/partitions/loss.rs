@@ -23,7 +23,7 @@ pub struct PartitionLoss {
 }
 
 impl PartitionLoss {
-    /// Bound of [`PartitionLoss::names`].
+    /// Maximum number of [`PartitionLoss::names`].
     pub const NAMES_MAX: usize = 8;
 
     /// Whether no port loses a partner.

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::super::finding::{ConfigFinding, ConfigSeverity, Findings};
 
-/// Bound of the findings about one file: a file of another kind has an error on every line.
+/// Maximum number of findings about one file: a file of another kind has an error on every line.
 pub(crate) const FINDINGS_MAX: usize = 100;
 
 /// Maximum number of characters of the file that a finding quotes.

@@ -17,7 +17,7 @@ use super::ulp;
 /// Name of the level for queries that match no rule.
 const DEFAULT_LEVEL: &str = "DEFAULT";
 
-/// Bound of the rules, of the groups and of the levels: a query is compared with all rules.
+/// Maximum number of rules, of groups and of levels: a query is compared with all rules.
 pub(super) const MOST: usize = 1024;
 
 /// Highest P_Key without the membership bit.

@@ -13,7 +13,7 @@ use super::{Changes, Comparison, NotKept};
 use crate::sweep::inventory::Inventory;
 
 /// The last comparison of all ports and tables, and the differences that it found. A port or table
-/// needs no second comparison unless it has changed since, in the hardware or in the plan.
+/// needs a second comparison only if it has changed since, in the hardware or in the plan.
 #[derive(Clone, Debug)]
 pub struct LastComparison {
     plan: Arc<Plan>,

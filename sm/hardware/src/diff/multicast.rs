@@ -65,8 +65,8 @@ pub struct LastMulticastComparison {
 }
 
 impl LastMulticastComparison {
-    /// Adds to `changes` the differences of the multicast tables in `inventory` from those of
-    /// `plan`. Returns why all switches were compared, or `None` if they were not.
+    /// Adds to `changes` the differences between the multicast tables in `inventory` and in `plan`.
+    /// Returns the reason for which all switches were compared, or `None` if they were not.
     ///
     /// If a push writes SwitchInfo anyway, that Set also limits MulticastFDBTop.
     pub fn diff(

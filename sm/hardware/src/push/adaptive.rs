@@ -69,8 +69,8 @@ impl AdaptiveStep {
 /// Number of positions of [`AdaptiveStep::place`].
 const PLACES: usize = 5;
 
-/// Bound of the Sets of one switch under way, so that a switch that leaves them unanswered delays a
-/// push only shortly.
+/// Maximum number of Sets of one switch under way, so that a switch that leaves them unanswered
+/// delays a push only shortly.
 const WINDOW: usize = 4;
 
 /// The Sets of one switch, and their progress.

@@ -91,9 +91,9 @@ impl Push {
         }
     }
 
-    /// Handles the answer to a Set of ARInfo; `None` if it was refused. The push continues in
-    /// either case. If the switch keeps adaptive routing on, a finding says so, and the Set is not
-    /// repeated.
+    /// Handles the answer to a Set of ARInfo; `None` if the Set was refused. The push continues in
+    /// either case. If the switch keeps adaptive routing on, a finding reports it, and the Set is
+    /// not repeated.
     pub(super) fn ar_info_answered(
         &mut self,
         inventory: &mut Inventory,

@@ -39,9 +39,9 @@ impl Push {
         }
     }
 
-    /// Ends a push that is stuck: no Set is under way, none may be sent, and the present phase
-    /// cannot be settled because a Set of it failed. In the phase of links, records the links that
-    /// are not Active.
+    /// Ends a stuck push: no Set is under way, none may be sent, and the present phase cannot be
+    /// settled because one of its Sets failed. In the phase of links, records the links that are
+    /// not Active.
     pub(super) fn end_if_stuck(&mut self) {
         if self.stopped || self.outstanding > 0 || self.phases.is_last() {
             return;

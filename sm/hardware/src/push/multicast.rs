@@ -43,7 +43,7 @@ struct MulticastSwitchPush {
 
 impl MulticastPush {
     /// Prepares the Sets. `mute` are the switches that do not answer: no other switch adds ports to
-    /// the blocks from which a mute switch must remove ports.
+    /// blocks from which a mute switch must remove ports.
     pub(super) fn new(
         mut changes: BTreeMap<Guid, MulticastChange>,
         mute: &BTreeSet<Guid>,

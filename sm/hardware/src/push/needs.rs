@@ -32,7 +32,7 @@ pub enum Need {
     /// last.
     ResetShows,
     /// The switch holds all of its tables, if SwitchInfo raises LinearFDBTop: no entry above the
-    /// old top may take effect before it is written.
+    /// old top may take effect before the whole table is written.
     TablesBelowTop,
     /// The switch has answered the PortInfo of port 0 that changes its M_Key. The Set is sent with
     /// the key that the switch holds after that.

@@ -135,8 +135,8 @@ impl PortPush {
 
     /// The content of the Set for `step`, derived from the port's last answer.
     pub(super) fn content(&self, current: &PortInfo, step: PortStep) -> PortInfo {
-        // If the settings have a Set of their own, the Set of the state must leave out fields that
-        // the device does not keep.
+        // If the settings have a separate Set, the Set of the state must omit fields that the
+        // device does not keep.
         let left_out = match step {
             PortStep::Arm | PortStep::Activate if self.settings_first => self.change.ignored,
             _ => FieldMask::default(),

@@ -83,7 +83,7 @@ impl Sweep {
     }
 
     /// Handles a refusal of PortInfo: asks once more without the modifier's bit for extended
-    /// speeds, which some devices refuse. Returns whether it did.
+    /// speeds, which some devices refuse. Returns whether it asked.
     ///
     /// The recorded habit of the device does not tell how this Get was sent, because the sweep may
     /// have sent it before the habit was learned.
@@ -126,8 +126,8 @@ impl Sweep {
         true
     }
 
-    /// Handles a missing answer of the node `guid`: a silent switch may be gone, so that its
-    /// neighbours are asked for their links.
+    /// Handles a missing answer of the node `guid`: a silent switch may be gone, so the sweep asks
+    /// its neighbours for their links.
     fn ask_around(
         &mut self,
         inventory: &Inventory,
@@ -460,7 +460,7 @@ impl Sweep {
         // The cable may have been moved since the last answer.
         let retrained = record.is_retrained(before);
         // Both ends of a link fall to Init together. If the other end is known in a higher state,
-        // it was read before the fall, maybe in this sweep.
+        // that state was read before the fall, perhaps in this sweep.
         let is_init = record.state() == Some(PortState::Init);
         let ahead = record.peer.filter(|&peer| {
             let state = inventory.port(peer).and_then(InventoryPort::state);

@@ -25,8 +25,8 @@ use super::fault::Fault;
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope};
 
-/// Bound of the repeated queries behind one port in one sweep because of duplicates. A node that
-/// answers with another GUID each time must not keep the sweep from ending.
+/// Maximum number of repeated queries behind one port in one sweep because of duplicates. A node
+/// that answers with another GUID each time must not keep the sweep from ending.
 const PROBES_MAX: u8 = 16;
 
 /// Time for which a place has the right to the GUID of a host that was later found elsewhere:
@@ -93,8 +93,9 @@ impl Rights {
 }
 
 impl Sweep {
-    /// The first place of a node that answers `info` behind `from`, and cannot be at both places.
-    /// `None` if no such place is known, or its link is known to be down.
+    /// The first place of a node that answers `info` behind `from` although it cannot be at both
+    /// places. `None` if no such place is known, or the link of the first place is known to be
+    /// down.
     pub(super) fn first_place(
         &self,
         inventory: &Inventory,

@@ -8,8 +8,8 @@ use rsm_model::habits::DeviceKind;
 /// no device of the kind has answered. A few packets may have been lost.
 const SILENT_MAX: u8 = 3;
 
-/// Bound of the kinds of devices counted, far more than a subnet has. Kinds beyond it are asked in
-/// each sweep.
+/// Maximum number of kinds of devices counted, far more than a subnet has. Further kinds are asked
+/// in each sweep.
 const KINDS_MAX: usize = 1024;
 
 /// Answers of one kind of device so far.

@@ -21,7 +21,7 @@ use super::inventory::Inventory;
 /// Number of ports that a finding names; it counts the rest.
 const SHOWN: usize = 5;
 
-/// Bound of the ports without cables that are considered as moved to another port.
+/// Maximum number of ports without cables that are considered as moved to another port.
 const MOVED: usize = 8;
 
 /// Number of keys of the former neighbour that are tried before keys of other ports.

@@ -256,8 +256,8 @@ pub struct Sweep {
     /// Ports behind which NodeInfo is asked for. They come first, because each answer makes more
     /// queries possible.
     probes: VecDeque<PortKey>,
-    /// Other queries, sent when no probe waits. The sweep thus crosses nearly every cable from one
-    /// end before PortInfo of the other end makes it probe the cable again.
+    /// All other queries, which are sent when no probe waits. The sweep thus crosses nearly every
+    /// cable from one end before PortInfo of the other end makes it probe the cable again.
     others: VecDeque<Query>,
     outstanding: usize,
     /// Switches that reported a change, each with the path of its report.
@@ -665,8 +665,8 @@ impl Sweep {
         }
     }
 
-    /// Queues a query again, even if this sweep has sent it. A query that still waits will show the
-    /// new state; a query under way may not.
+    /// Queues a query again, even if this sweep has sent it. A waiting query will show the new
+    /// state; a query under way may not.
     fn again(&mut self, query: Query) {
         self.read_back.is_wanted(query);
         self.asked.insert(query);

@@ -23,13 +23,14 @@ use super::inventory::Inventory;
 use super::suspicion::{ATTEMPTS_TO_SUSPICION, Suspicion, cables};
 use super::{Query, Sweep, SweepScope, paths, stale_paths};
 
-/// Bound of the restarts of a search in one sweep because switches that had answered fell silent.
+/// Maximum number of restarts of a search in one sweep because switches that had answered fell
+/// silent.
 const ROUNDS_MAX: u8 = 4;
 
 /// Number of switches that must fall silent after an answer to restart a search.
 const FALLEN_SILENT: usize = 2;
 
-/// Bound of the further paths kept for each switch.
+/// Maximum number of further paths kept for each switch.
 const FURTHER_MAX: usize = 4;
 
 /// State of a search outwards.

@@ -13,13 +13,13 @@ use rsm_model::managed::{BlockKey, Origin};
 use super::inventory::Inventory;
 use super::{Query, Sweep};
 
-/// Number of refused Sets of one virtual port's limits, with a status that may mean that the
-/// virtual port does not exist, after which its device learns the habit. The limits were read
-/// between two of these Sets, so that the virtual port existed.
+/// Number of refused Sets of one virtual port's limits after which its device learns the habit. The
+/// status of such a refusal may mean that the virtual port does not exist. Between two of these
+/// Sets the limits were read, so the virtual port existed.
 const REFUSALS_MAX: u8 = 3;
 
 /// Number of unanswered Gets of its limits (about as many light sweeps) for which a virtual port
-/// waits before it becomes Active. An adapter that never answers must not leave its hosts without a
+/// waits before it becomes Active. An adapter that never answers must not keep its hosts without a
 /// port.
 const AWAITED_MAX: u8 = 3;
 

@@ -9,8 +9,8 @@ use rsm_model::{InventoryPort, Mark};
 
 use super::inventory::Inventory;
 
-/// Bound of the switches on a route, above the length of any sensible route: a longer route is a
-/// loop.
+/// Maximum number of switches on a route, above the length of any sensible route: a longer route is
+/// a loop.
 const HOPS_MAX: usize = 64;
 
 /// A LID by which an SMP reaches the agent of switch `guid` and its answer returns; `None` if none
@@ -178,7 +178,7 @@ impl Ends {
 /// The directed path to switch `guid` that is the reverse of its packets' route to the subnet
 /// manager; `None` if that route is not known.
 ///
-/// A report of the switch has just come by that route, so that every cable on it works. The
+/// A report of the switch has just arrived on this route, so every cable of the route works. The
 /// shortest path may lead through the link that went down.
 pub(crate) fn way_of_reports(inventory: &Inventory, guid: Guid) -> Option<DirectedPath> {
     let local = inventory.local?;

@@ -26,8 +26,8 @@ use rsm_model::{InventoryNode, InventorySwitch};
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope};
 
-/// Bound of the switches that a light sweep reads as a whole. On the largest subnets a switch has
-/// some 930 parts, and with quality of service about a thousand more.
+/// Maximum number of switches that a light sweep reads as a whole. On the largest subnets a switch
+/// has some 930 parts, and with quality of service about a thousand more.
 const WHOLE_SWITCHES: usize = 16;
 
 /// The parts to read back in a light sweep.

@@ -22,8 +22,8 @@ use super::fault::Fault;
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope, paths};
 
-/// Bound of the rounds of repeated requests in one sweep. Two nodes with one GUID seem to move a
-/// cable with each answer, and would repeat requests without end.
+/// Maximum number of rounds of repeated requests in one sweep. Two nodes with one GUID seem to move
+/// a cable with each answer, and would repeat requests without end.
 const ROUNDS_MAX: u8 = 3;
 
 /// Moved cables that a sweep has found.
@@ -133,8 +133,8 @@ impl Sweep {
         !is_full && (self.moves.is_of_trunk || has_switch_twice())
     }
 
-    /// Ports of hosts that were found behind another cable than before. They are read once more,
-    /// because a late answer from another host may have come last.
+    /// Ports of hosts that were found behind another cable than before. The sweep reads these ports
+    /// once more, because a late answer from another host may have arrived last.
     pub fn moved_hosts(&mut self) -> BTreeSet<PortKey> {
         std::mem::take(&mut self.moves.hosts)
     }

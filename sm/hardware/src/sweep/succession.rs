@@ -13,7 +13,7 @@ use super::{Query, Sweep, SweepPolicy, SweepScope};
 
 impl Sweep {
     /// Starts a sweep that asks each switch for SwitchInfo and for these blocks of its forwarding
-    /// table. Returns also the blocks that it reads. Switches with missing answers are omitted, so
+    /// table. Also returns the blocks that the sweep reads. Omits switches with missing answers, so
     /// that the takeover does not wait for them again.
     pub fn start_succession(
         inventory: &mut Inventory,

@@ -290,9 +290,9 @@ impl Sweep {
         self.waits_for_silent
     }
 
-    /// Whether the sweep can end without the outstanding answers. These must come only from
-    /// suspects, or serve only reading back. In addition, the sweep must have found a change (for a
-    /// full sweep: got a report), or other work is `urgent`.
+    /// Whether the sweep can end without the outstanding answers. Only suspects may owe these
+    /// answers, or the answers must serve only reading back. In addition, the sweep must have found
+    /// a change (a full sweep: got a report), or other work must be `urgent`.
     pub fn can_leave_out(&self, urgent: bool) -> bool {
         let worthwhile = match self.scope {
             _ if self.waits_for_silent => false,
@@ -332,8 +332,8 @@ impl Sweep {
         std::mem::take(&mut self.suspicion.is_rerouted)
     }
 
-    /// Sends `query` again by the present path. It was withdrawn because its former path may have
-    /// led over a dead node.
+    /// Sends `query` again on the present path. The query was withdrawn because its former path may
+    /// have led over a dead node.
     pub fn reroute(&mut self, query: Query) {
         self.outstanding = self.outstanding.saturating_sub(1);
         if self.misses_sample(query) {

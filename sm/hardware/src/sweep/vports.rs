@@ -205,7 +205,7 @@ impl Inventory {
 
 impl Sweep {
     /// Asks an answered port for VirtualizationInfo, if its virtual ports are unknown or may have
-    /// changed. A port whose link is down has none.
+    /// changed. A port whose link is down has no virtual ports.
     pub(super) fn see_vports(
         &mut self,
         inventory: &mut Inventory,

@@ -68,9 +68,9 @@ impl Chain {
         self.is_ring && self.spots.len() == 2
     }
 
-    /// Whether a present cable leads to a node that the design does not name (`named` has its
-    /// nodes), and the designed cable at the same port leads to a name without a node: probably
-    /// that node has another name.
+    /// Whether a present cable leads to a node that the design does not name, and the designed
+    /// cable at the same port leads to a name without a node: probably the node has another name.
+    /// `named` contains the nodes that the design names.
     pub(super) fn has_other_name(&self, named: &BTreeSet<Guid>) -> bool {
         let is_stranger = |place| matches!(place, Place::Node(guid) if !named.contains(&guid));
         let is_absent = |place| matches!(place, Place::Absent(_));

@@ -53,8 +53,8 @@ pub struct Missing {
     pub cables: Vec<(PortKey, PortKey)>,
     /// The names of the nodes at the other ends, in the same order.
     pub peers: Vec<String>,
-    /// Number of missing hosts listed with this switch: all their cables lead to missing switches,
-    /// the first cable to this one.
+    /// Number of missing hosts that are listed with this switch: all cables of such a host lead to
+    /// missing switches, the first cable to this switch.
     pub hosts_behind: usize,
     /// Number of routes, each from a switch to a LID, that the next plan moved; `None` if the plan
     /// did not count them.

@@ -27,11 +27,11 @@ pub use self::missing::{Missing, MissingCounts, MissingKind};
 use crate::design::Comparison;
 use crate::fabric::{Delta, Fabric, Node, Port};
 
-/// Bound of missing ports, above the number in a fabric that uses up the LID space (45,056 hosts
-/// under 64-port switches have 270,336). Ports beyond it are counted, but not expected.
+/// Maximum number of missing ports, above the number in a fabric that uses up the LID space (45,056
+/// hosts under 64-port switches have 270,336). Further ports are counted, but not expected.
 pub(crate) const MAX_LOST_PORTS: usize = 1 << 20;
 
-/// Bound of missing nodes: the number of unicast LIDs.
+/// Maximum number of missing nodes: the number of unicast LIDs.
 pub(crate) const MAX_LOST_NODES: usize = Lid::UNICAST_LAST.0 as usize;
 
 /// When a node or cable went missing.
@@ -416,9 +416,9 @@ impl Expected {
         }
     }
 
-    /// Updates the record of the former cable of a cabled port. Records `before` if it and the
-    /// present cable join switches and differ; an older record stays. Drops the record once that
-    /// cable is back.
+    /// Updates the record of the former cable of a cabled port. Records `before` if `before` and
+    /// the present cable join switches and differ; an older record stays. Drops the record once the
+    /// recorded cable is back.
     fn note_recabled(&mut self, key: PortKey, before: LostPort, new: &Fabric) {
         let is_back = |before: &LostPort| shown_at(new, key) == Some(before.peer);
         match self.recabled.get(&key) {

@@ -2,8 +2,8 @@
 //! block after the PortInfo of its port.
 //!
 //! Each attribute is a variant of [`ManagedAttribute`] with a file here, and a file in
-//! `sm/plan/src/managed` for its planned blocks and their content. The sweep reads planned blocks
-//! that are unknown, the comparison finds those that differ, and the push writes these.
+//! `sm/plan/src/managed` for its planned blocks and their content. The sweep reads unknown planned
+//! blocks, the comparison finds the blocks that differ, and the push writes these blocks.
 
 mod extended_port;
 mod guid_info;

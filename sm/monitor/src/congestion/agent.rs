@@ -26,7 +26,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(250);
 /// it.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Bound of the doublings of [`PAUSE`], which limits it to a little more than an hour.
+/// Maximum number of doublings of [`PAUSE`], which limits the pause to a little more than an hour.
 const DOUBLINGS_MAX: u8 = 6;
 
 /// Time limit of the first attempt. Each further attempt doubles it.

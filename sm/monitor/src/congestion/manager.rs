@@ -65,8 +65,8 @@ pub struct CongestionManager {
 }
 
 impl CongestionManager {
-    /// A manager without readings. `first_tid` should differ from that of an earlier process, whose
-    /// answers may still arrive.
+    /// A manager without readings. `first_tid` should differ from the TIDs of an earlier process,
+    /// whose answers may still arrive.
     pub fn new(policy: Arc<CongestionPolicy>, first_tid: u32) -> CongestionManager {
         CongestionManager {
             policy,

@@ -26,7 +26,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// Shortest time until a busy agent is asked again.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Bound of the successive redirections that are followed.
+/// Maximum number of successive redirections that are followed.
 const REDIRECTIONS: u8 = 3;
 
 /// The attributes that an agent has refused.

@@ -132,9 +132,9 @@ struct Flight {
 /// Reads the counters of all ports repeatedly.
 ///
 /// The owner calls [`Collector::poll_transmit`] until it returns nothing, then waits for datagrams
-/// ([`Collector::handle`]) or until [`Collector::next_deadline`]. It reports each change of the
-/// subnet by [`Collector::follow`]. While it reads, the collector has a record for each end port of
-/// the fabric and for each port of a switch; it forgets ports that vanish.
+/// ([`Collector::handle`]) or until [`Collector::next_deadline`]. The owner reports each change of
+/// the subnet by [`Collector::follow`]. While reading, the collector has a record for each end port
+/// of the fabric and for each port of a switch; it forgets ports that vanish.
 #[derive(Clone, Default)]
 pub struct Collector {
     config: CountersConfig,

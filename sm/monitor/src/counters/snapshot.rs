@@ -23,8 +23,8 @@ pub enum AgentState {
     /// to ten minutes. At least 1 after a busy answer, after which the agent is asked again at the
     /// usual time.
     Silent(u16),
-    /// The agent knows no attribute with counters, or redirects requests to an address that rsm
-    /// cannot send to. It is asked once per hour.
+    /// The agent knows no attribute with counters, or redirects requests to an address to which rsm
+    /// cannot send. rsm asks the agent once per hour.
     Unreadable,
 }
 
@@ -105,7 +105,7 @@ pub struct CountersSnapshot {
     /// Time of the snapshot.
     pub at: Time,
     /// Whether counters are being read: rsm is master, and `counters.enabled` is set. If false, the
-    /// readings are from the time when both held.
+    /// readings are from the time when both conditions held.
     pub is_collecting: bool,
     /// Statistics of the collector.
     pub stats: CollectorStats,
@@ -128,7 +128,7 @@ impl Default for CountersSnapshot {
 
 impl CountersSnapshot {
     /// Whether the reading of a port is stale at `now`: the port was not read for three times the
-    /// interval of its kind, so that its counters may have moved.
+    /// interval of its kind, so its counters may have moved.
     pub fn is_stale(&self, port: &PortCounters<'_>, now: Time) -> bool {
         let holds = match port.agent.is_switch {
             true => self.holds.switch_ports,

@@ -16,7 +16,7 @@ const STORM: u32 = 250;
 /// Time below the limit after which a port no longer babbles.
 const QUIET: Duration = Duration::from_secs(300);
 
-/// Bound of the ports whose traps are counted.
+/// Maximum number of ports whose traps are counted.
 const PORTS: usize = 4096;
 
 /// The traps of a port within the window.

@@ -8,8 +8,8 @@ use rsm_mad::Time;
 
 use crate::counters::{CountersSnapshot, PortReading};
 
-/// Bound of the ports with evidence; the ports furthest above their limits are kept. If more links
-/// seem damaged, links are not the cause.
+/// Maximum number of ports with evidence; the ports furthest above their limits are kept. If more
+/// links seem damaged, links are not the cause.
 pub const MAX_PORTS: usize = 4096;
 
 /// The errors of a port by symptom, without [`Symptom::Reports`].

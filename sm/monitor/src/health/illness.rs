@@ -18,7 +18,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// must be quiet for twice as long as before.
 const RELAPSE: Duration = Duration::from_secs(24 * 3600);
 
-/// Bound of the doublings of the quiet time.
+/// Maximum number of doublings of the quiet time.
 const DOUBLINGS: u32 = 4;
 
 /// Factor by which a rate must change to update the text of an illness.

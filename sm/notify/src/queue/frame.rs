@@ -5,7 +5,7 @@
 //! ```
 //!
 //! All numbers are big-endian; the numbers in parentheses are lengths in bytes. The length field
-//! counts all bytes after the checksum, which covers the same bytes.
+//! and the checksum both cover all bytes after the checksum.
 
 use std::hash::Hasher as _;
 use std::sync::Arc;

@@ -32,8 +32,8 @@ pub use self::needed::needed;
 pub use self::over::{Over, over};
 pub use self::resolve::Resolved;
 
-/// Bound of the parts, above what a site drains at a time. At some 500 bytes each, they take half a
-/// megabyte.
+/// Maximum number of parts, above what a site drains at a time. At some 500 bytes each, they take
+/// half a megabyte.
 pub(crate) const MAX_PARTS: usize = 1024;
 
 /// A part of the fabric, present or not.

@@ -10,8 +10,8 @@ use super::graph::{Graph, Joined};
 /// The links among `candidates` that join switches of `fabric` which no cable outside `out` joins.
 ///
 /// Links are given by either end, and all candidates are in `out`. Earlier candidates are chosen
-/// before later ones, and only as many as it takes to join the same switches as all candidates
-/// together.
+/// before later ones, and only as many candidates as are required to join the same switches as all
+/// candidates together.
 pub fn needed(
     fabric: &Fabric,
     out: &BTreeSet<PortKey>,

@@ -235,8 +235,8 @@ fn wanted_lmc(fabric: &Fabric, at: PortRef, policy: &Policy) -> Lmc {
     }
 }
 
-/// This manager's port, with its index in `ports` and its claim, if it holds another LID and no
-/// other port has a right to the claimed LID.
+/// This manager's port, with its index in `ports` and its claim, if the port holds another LID and
+/// no other port has a right to the claimed LID.
 fn floating(
     fabric: &Fabric,
     ports: &[PortRef],

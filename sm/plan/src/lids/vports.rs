@@ -4,9 +4,9 @@
 //! that its GUID claims, wherever the GUID is now, or else the lowest free LID. Ports come before
 //! virtual ports. All other virtual ports use the LID of another index or of their port.
 //!
-//! If several virtual ports have one GUID, only one of them is served: an Active one, else the
-//! first. A migrated virtual machine is therefore served at its new host once it is gone from the
-//! old one.
+//! If several virtual ports have one GUID, only one of them is served: an Active virtual port if
+//! there is one, otherwise the first. A migrated virtual machine is therefore served at its new
+//! host once it has left the old host.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -101,8 +101,8 @@ fn replace<T>(
     map.extend(given);
 }
 
-/// The ports of a node, and the ports at the other ends of its cables. Of a switch at the other
-/// end, only that port is concerned.
+/// The ports of a node, and the ports at the other ends of its cables. A switch at the other end
+/// contributes only this port.
 fn around(fabric: &Fabric, node: &Node) -> Vec<PortKey> {
     let numbers = (0..=u8::MAX).map(PortNum).take(node.ports.len());
     let mut ports: Vec<PortKey> = numbers

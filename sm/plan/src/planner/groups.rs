@@ -120,8 +120,8 @@ fn add_trees(
     }
 }
 
-/// The replacing transition, if multicast and unicast packets together could close a credit loop
-/// during the transition of `plan`; `None` if that one is safe.
+/// The replacement of the transition of `plan`, if multicast and unicast packets together could
+/// close a credit loop during it; `None` if the transition of `plan` is safe.
 ///
 /// A push removes masks from multicast tables everywhere before it adds any, and adds them after
 /// all interim unicast tables. If every changed unicast entry discards in between, each half of the

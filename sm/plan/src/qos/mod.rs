@@ -70,7 +70,7 @@ impl PortClass {
 /// The tables of a class of ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QosSet {
-    /// Bound of data VLs, 1 to 15.
+    /// Maximum number of data VLs, 1 to 15.
     pub max_vls: u8,
     /// PortInfo.VLHighLimit.
     pub high_limit: u8,

@@ -374,8 +374,8 @@ impl TransitionJob<'_> {
     }
 
     /// The transition in which every changed entry first discards, which only removes dependencies.
-    /// After that, all switches except the mute ones get the entries that close no credit loop with
-    /// the entries of the mute ones.
+    /// Afterwards, all switches except mute switches get the entries that close no credit loop with
+    /// the entries of mute switches.
     fn beside(&self) -> Transition {
         let tables = (self.old, self.planned);
         let Some(around) = mute::beside(self.topology, self.held, tables) else {

@@ -45,8 +45,8 @@ pub(super) fn is_any(topology: &Topology, held: &[HeldTable]) -> bool {
         .any(|held| is_mute(held) && topology.switch_by_guid(held.switch).is_some())
 }
 
-/// Whether two mute switches are adjacent: an illegal turn between their entries cannot be removed
-/// by cutting entries elsewhere.
+/// Whether two mute switches are adjacent: entries that are cut elsewhere cannot remove an illegal
+/// turn between their entries.
 pub(super) fn are_neighbours(topology: &Topology, held: &[HeldTable]) -> bool {
     let mute = mute_switches(topology, held);
     mute.keys()
@@ -201,8 +201,8 @@ fn sent(mute: &BTreeMap<SwitchIdx, &HeldTable>) -> Vec<(SwitchIdx, Lid, u8)> {
     mute.iter().flat_map(of_switch).collect()
 }
 
-/// The mute switches with the entries that they may hold in addition to those in `old`: sent
-/// entries, and planned ones if a push writes to the switch.
+/// The mute switches with the entries that they may hold in addition to the entries in `old`: sent
+/// entries, and planned entries if a push writes to the switch.
 fn unwritten(
     mute: &BTreeMap<SwitchIdx, &HeldTable>,
     tried: &BTreeSet<Guid>,

@@ -2,21 +2,23 @@
 
 use std::time::Duration;
 
-/// Bound of the subscriptions of all ports: five each for 45,056 hosts, at about 300 bytes.
-/// Requests beyond it are answered with ERR_NO_RESOURCES.
+/// Maximum number of subscriptions of all ports: five each for 45,056 hosts, at about 300 bytes.
+/// Further requests are answered with ERR_NO_RESOURCES.
 pub(crate) const MAX_SUBSCRIPTIONS: usize = 1 << 18;
 
-/// Bound of the subscriptions of one port. A host needs one or two for each program that listens.
+/// Maximum number of subscriptions of one port. A host needs one or two for each program that
+/// listens.
 pub(crate) const MAX_PER_PORT: usize = 64;
 
-/// Bound of the notices kept for slow subscribers, enough for the loss of every port of a large
-/// subnet at once, at about 300 bytes each.
+/// Maximum number of notices kept for slow subscribers, enough for the loss of every port of a
+/// large subnet at once, at about 300 bytes each.
 pub(crate) const MAX_NOTICES: usize = 1 << 16;
 
-/// Bound of the subjects in their quiet time. Beyond it, notices are added without delay.
+/// Maximum number of subjects in their quiet time. Above this number, notices are added without
+/// delay.
 pub(crate) const MAX_QUIET: usize = 1 << 16;
 
-/// Bound of the reports in flight, at most one to each subscriber: this permits thousands per
+/// Maximum number of reports in flight, at most one to each subscriber: this permits thousands per
 /// second if subscribers answer, and does not delay answers to queries.
 pub(crate) const MAX_REPORTS: usize = 256;
 

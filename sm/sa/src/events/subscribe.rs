@@ -128,8 +128,8 @@ impl Events {
     }
 }
 
-/// Checks that the requester can communicate with a port in `sources` (o13-14.1.1). To the
-/// requester, a port that it cannot communicate with does not exist.
+/// Checks that the requester can communicate with a port in `sources` (o13-14.1.1). A port with
+/// which the requester cannot communicate does not exist for the requester.
 fn check_sources(
     sources: Sources,
     requester: &SubscriptionRequester,

@@ -43,8 +43,8 @@ struct Places {
 
 impl AliasRegistry {
     /// Answers Set of GUIDInfoRecord: gives a port the alias GUIDs that the mask selects. GUID 0
-    /// asks for a generated GUID, and keeps a present one. A GUID of another port is refused: the
-    /// answer then contains the present block.
+    /// asks for a generated GUID, or for the present GUID if there is one. A GUID of another port
+    /// is refused: the answer then contains the present block.
     ///
     /// # Errors
     /// The status of the answer; nothing has changed then.

@@ -7,8 +7,8 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::{JoinState, McMemberRecord, Rate, Selector};
 
-/// Parameters of a group's packets. They never change while the group exists, except MTU and rate
-/// of a group that exists without members as well.
+/// Parameters of a group's packets. They never change while the group exists; only MTU and rate may
+/// change, in a group that can exist without members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameters {
     /// MGID of the group.

@@ -217,8 +217,8 @@ impl GroupRegistry {
         self.mlids.set_capacity(mlids, partitions);
     }
 
-    /// The share that is used up, if that is why a join of the port `requester` for `port` was
-    /// refused; `None` otherwise.
+    /// The share that is used up, if this is the reason for which a join of the port `requester`
+    /// for `port` was refused; `None` otherwise.
     pub(crate) fn used_up(&self, requester: Guid, port: Guid) -> Option<Offence> {
         let groups = self.by_port.get(&port).map_or(0, BTreeMap::len);
         if groups >= limits::MAX_GROUPS_PER_PORT {
@@ -280,8 +280,8 @@ impl GroupRegistry {
         unmade
     }
 
-    /// Records that members from before the start are unknown: ports stay members according to the
-    /// tables of switches, until they have had time to join again.
+    /// Records that the members from before the start are unknown: ports stay members according to
+    /// the tables of switches, until they have had time to join again.
     pub(crate) fn remember_nothing(&mut self) {
         self.partial = true;
     }

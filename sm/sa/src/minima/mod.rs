@@ -7,11 +7,11 @@
 //!
 //! A column has the limits of all paths to one switch: to every LID at it, from every switch. One
 //! pass over the rows of its LIDs in the tables computes the column; each path then takes one
-//! lookup. The pass takes as long as following a thousand single paths. It therefore runs after
-//! that many requests, or ahead of time in [`Minima::prepare`], so that no request waits for it
+//! lookup. The pass takes as long as following a thousand single paths. It therefore runs after a
+//! thousand requests, or ahead of time in [`Minima::prepare`], so that no request waits for it
 //! after a re-route. If the paths of a pair of switches differ by LID (parallel links of different
-//! rates, or tables that do not agree), the column says so, and the path of the single LID is
-//! followed.
+//! rates, or tables that do not agree), the column marks the pair, and the path of the single LID
+//! is followed.
 
 pub(super) mod limits;
 mod links;

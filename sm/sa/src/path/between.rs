@@ -39,7 +39,7 @@ pub struct PathQuery {
     pub service_id: Option<u64>,
     /// QoSClass of 12 bits, for rules of the policy.
     pub qos_class: Option<u16>,
-    /// Bound of the paths.
+    /// Maximum number of paths.
     pub most: usize,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct PathConstraints {
     pub(super) t_class: u8,
     /// Whether the reverse path must exist. `false` does not exclude it.
     pub(super) reversible: bool,
-    /// Bound of the paths between two ports.
+    /// Maximum number of paths between two ports.
     pub(super) numb_path: Option<u8>,
     pub(super) p_key: Option<PKey>,
     pub(super) sl: Option<u8>,

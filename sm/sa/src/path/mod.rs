@@ -324,8 +324,8 @@ impl Finder {
         }
     }
 
-    /// The partition of the path: the requested one, or the first that both ends are in and that
-    /// the policy's level permits. Raw packets have none.
+    /// The partition of the path: the requested partition, or the first partition that contains
+    /// both ends and that the policy's level permits. Raw packets have none.
     fn p_key(&self, from: EndIx, to: EndIx, level: Option<&QosLevel>) -> Result<PKey, NoPath> {
         let mut common = self.directory.common_p_keys(from, to);
         let permitted = level

@@ -9,7 +9,7 @@ use super::{Body, Finder};
 use crate::asked::Asked;
 use crate::ends::EndIx;
 
-/// Bound of the paths if the query states none (IBA 15.2.5.20): the maximum of NumbPath.
+/// Maximum number of paths if the query states none (IBA 15.2.5.20): the maximum of NumbPath.
 const NUMB_PATH_MAX: u8 = 127;
 
 /// The components that MultiPathRecord and PathRecord share, each with the masks of both.

@@ -31,7 +31,7 @@ pub(super) struct Pairs {
     finder: Finder,
     from: Ends,
     to: Ends,
-    /// Bound of the paths between two ports; `None` if there is none.
+    /// Maximum number of paths between two ports; `None` if there is none.
     most: Option<usize>,
     /// Pair of ports under examination.
     current: Option<Pair>,

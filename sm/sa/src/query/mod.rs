@@ -309,8 +309,8 @@ impl<R: Record> Query<R> {
         PortTables::of(qos, fabric, PortKey::new(node.guid, number))
     }
 
-    /// The port numbers in records of port tables: all ports of a switch; 0 for a CA or router,
-    /// where the number is reserved.
+    /// The port numbers in records of port tables: all ports of a switch; for a CA or router only
+    /// 0, because the number is reserved there.
     fn port_numbers(&self, ix: EndIx) -> impl Iterator<Item = u8> + Clone + use<R> {
         let (node, _) = self.directory.port(ix);
         let last = if node.is_switch() {

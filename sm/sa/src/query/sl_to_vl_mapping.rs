@@ -1,9 +1,9 @@
 //! SLtoVLMappingTableRecord: the VL on which packets of each service level leave.
 //!
 //! If routes need several VLs, the answers are the planned tables of switches. Otherwise, and at
-//! adapters and routers, they are the tables of section `qos` of the configuration, if that is on.
-//! If it is off, devices keep their tables, which are not read: the answers then map all service
-//! levels to VL 0, which every link has.
+//! adapters and routers, the answers are the tables of section `qos` of the configuration, if the
+//! section is on. If the section is off, devices keep their tables, which are not read: the answers
+//! then map all service levels to VL 0, which every link has.
 
 use std::sync::Arc;
 

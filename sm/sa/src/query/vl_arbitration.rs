@@ -1,8 +1,8 @@
 //! VLArbitrationTableRecord: the shares of VLs of a link.
 //!
-//! If section `qos` of the configuration is on, the answers are the planned tables. If it is off,
-//! devices keep their tables, which are not read: the answers then give all entries weight 0, which
-//! disables them. Blocks that a port lacks are empty as well.
+//! If section `qos` of the configuration is on, the answers are the planned tables. If the section
+//! is off, devices keep their tables, which are not read: the answers then give all entries weight
+//! 0, which disables them. Blocks that a port lacks are empty as well.
 
 use std::sync::Arc;
 

@@ -125,8 +125,8 @@ fn impossible_alias_guid_requests_are_refused() {
         panic!("there are hosts");
     };
     assign(&mut world, a, &[(1, FIRST)]).unwrap();
-    // The request contains a GUID of another port, or the port's own at another index: the answer
-    // shows the entry that stays instead.
+    // The request contains a GUID of another port, or the port's own GUID at another index: the
+    // answer shows the entry that stays instead.
     for taken in [FIRST, world.guid(a), world.guid(b)] {
         let answer = assign(&mut world, b, &[(2, taken), (4, SECOND)]).unwrap();
         assert_eq!((answer[2], answer[4]), (Guid::ZERO, SECOND), "{taken}");

@@ -50,7 +50,7 @@ const METHODS: [(Method, u8); 6] = [
     (Method::DELETE, 0x95),
 ];
 
-/// Whether messages with this method have no answer: responses, methods that have none by
+/// Whether messages with this method have no answer: responses, methods without a response by
 /// definition, and traps, for which the SA sends no TrapRepress.
 fn is_silence(method: u8) -> bool {
     let silent = [Method::SEND, Method::TRAP, Method::TRAP_REPRESS];

@@ -19,8 +19,8 @@ use crate::pace::Pace;
 /// Time for which a port is listed after its last offence, longer than hosts take to repeat a join.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// Bound of the ports kept: those of a large partition, at some hundred kilobytes. Requests of
-/// further ports are counted together.
+/// Maximum number of ports kept: the ports of a large partition, at some hundred kilobytes.
+/// Requests of further ports are counted together.
 const MAX_PORTS: usize = 2048;
 
 /// Number of ports with separate findings, in the order of their first offence: if more ports

@@ -30,7 +30,7 @@ use crate::{Deadline, StoreError};
 /// Time limit of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// Bound of an answer in bytes, enough for [`RANGE_KEYS`] of the largest pages.
+/// Maximum size of an answer in bytes, enough for [`RANGE_KEYS`] of the largest pages.
 const ANSWER_MAX: usize = 160 << 20;
 
 /// Number of keys that one request reads.

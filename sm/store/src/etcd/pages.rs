@@ -24,8 +24,8 @@ use crate::{CLAIMS, ChangeSet, Checksum, Persisted, StoreError};
 /// Number of bytes above which a row has a page of its own.
 const WIDE_ROW: usize = 1024;
 
-/// Bound of a page in bytes: a transaction with one page stays below etcd's default limit of 1.5
-/// MiB.
+/// Maximum size of a page in bytes: a transaction with one page stays below etcd's default limit of
+/// 1.5 MiB.
 pub(super) const PAGE_MAX: usize = 1_200_000;
 
 /// Number of hash bits that select a page, so that a table has 2^10 pages. At 48,000 ports a page

@@ -25,8 +25,8 @@ const FORMAT: &str = "rsm-store 1";
 /// Value of the key `beat` after the holder has released the epoch.
 const RELEASED: &str = "released";
 
-/// Bound of the keys changed in one transaction: etcd's default limit is 128, and the remaining
-/// operations write the generation.
+/// Maximum number of keys changed in one transaction: etcd's default limit is 128, and the
+/// remaining operations write the generation.
 const OPS_MAX: usize = 120;
 
 /// Time limits of a reading of all keys: one answer may contain pages of the whole subnet.
@@ -43,8 +43,8 @@ const WRITE: Limits = Limits {
     all: Duration::from_secs(7),
 };
 
-/// Time limits of a reading of the epoch, and of a sign of life. A member of etcd that hangs must
-/// cost less than the silence after which a holder counts as gone
+/// Time limits for reading the epoch and for writing a sign of life. A hanging member of etcd must
+/// cost less time than the silence after which a holder counts as gone
 /// ([`SILENT`](crate::replica::SILENT)).
 const QUICK: Limits = Limits {
     alone: Duration::from_millis(250),

@@ -22,8 +22,8 @@ pub struct Claim {
     /// Number of the last epoch that this machine held; 0 if none. If no other epoch followed,
     /// `state` is newer than the shared store, unless the shared store has a later commit.
     pub held_before: u64,
-    /// Whether this manager is already master, without the epoch. In that case its state wins,
-    /// whatever the shared store has.
+    /// Whether this manager is already master, without the epoch. Its state then replaces the
+    /// content of the shared store.
     pub is_master: bool,
     /// Number of the claim, which [`ReplicaEvent::Granted`](super::ReplicaEvent::Granted) returns.
     /// A later claim supersedes earlier ones.

@@ -63,9 +63,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Age of the oldest waiting change above which the shared store counts as lagging.
 const BEHIND: Duration = Duration::from_secs(5);
 
-/// Bound of the changed rows that wait during an outage, each with its last value: three times the
-/// state of 45,000 hosts. Beyond it the whole state, which is smaller, is written once the store
-/// answers again.
+/// Maximum number of changed rows that wait during an outage, each with its last value: three times
+/// the state of 45,000 hosts. Above this number, the whole state, which is smaller, is written once
+/// the store answers again.
 pub(crate) const ROWS_MAX: usize = 2_000_000;
 
 /// Time between two readings of the holder's writes, for which etcd searches all keys.
@@ -539,8 +539,8 @@ impl Worker {
         (!is_newest).then(|| Box::new(wanted))
     }
 
-    /// Claims the epoch. Returns the new epoch with the former one as it was seen, or the epoch of
-    /// a holder that is alive.
+    /// Claims the epoch. Returns the new epoch together with the former epoch as last seen, or the
+    /// epoch of a holder that is alive.
     fn claim(
         &mut self,
         claim: &Claim,

@@ -168,7 +168,7 @@ impl<'a> DumpSource<'a> {
     }
 }
 
-/// Sort key of nodes: the GUID with its bytes reversed. OpenSM compares GUIDs as they lie in
+/// Sort key of nodes: the GUID with its bytes reversed. OpenSM compares GUIDs in the byte order of
 /// memory, in network order; with the same order, its files and rsm's can be compared line by line.
 fn place(guid: Guid) -> u64 {
     guid.0.swap_bytes()

@@ -21,8 +21,8 @@ const NAME: &str = "acts.log";
 /// Inverse of the share of the bound of all bytes that acts may take.
 const SHARE: u64 = 32;
 
-/// Bound of the size of all acts in bytes, enough for some 30,000 acts. Memory and each query hold
-/// that much.
+/// Maximum size of all acts in bytes, enough for some 30,000 acts. Memory and each query hold that
+/// much.
 const MOST: u64 = 8 << 20;
 
 /// Acts from removed segments.

@@ -23,7 +23,8 @@ const FOLDER: &str = "history";
 /// its base: the oldest records are removed in small steps.
 const SEGMENT_SHARE: u64 = 16;
 
-/// Bound of a segment's records in bytes, without its base, because a query reads a whole segment.
+/// Maximum size of a segment's records in bytes, without its base, because a query reads a whole
+/// segment.
 const SEGMENT_MAX: u64 = 8 << 20;
 
 /// Inverse of the share of the bound of days that one segment may span.
@@ -40,7 +41,7 @@ pub struct Bounds {
     /// Days for which records are kept; a record may stay a tenth longer. Age removes no record in
     /// the first hour of a run, so that a wrong clock at boot does no harm.
     pub days: u32,
-    /// Bound of the size of all segments, in bytes.
+    /// Maximum size of all segments, in bytes.
     pub bytes: u64,
 }
 
@@ -209,8 +210,8 @@ impl Archive {
         self.unwritten.frames.is_empty()
     }
 
-    /// Begins a new segment at `at_unix_ms` if the present one is long or old enough. Must be
-    /// called before the records of a batch, after all earlier records were written.
+    /// Begins a new segment at `at_unix_ms` if the present segment is long enough or old enough.
+    /// Must be called before the records of a batch, after all earlier records were written.
     pub fn begin(&mut self, at_unix_ms: u64) {
         self.opened_unix_ms.get_or_insert(at_unix_ms);
         let most = (self.bounds.bytes / SEGMENT_SHARE).min(SEGMENT_MAX);

@@ -15,8 +15,8 @@ const MAGIC: [u8; 4] = *b"rsH1";
 /// Length of a frame before its payload, in bytes.
 pub const HEADER: usize = 4 + 4 + 8 + 8 + 8 + 1;
 
-/// Maximum length of a payload in bytes: some ten times the state of 45,056 hosts. A larger length
-/// indicates damage.
+/// Maximum length of a payload in bytes: about ten times the length of the state of 45,056 hosts. A
+/// greater length indicates damage.
 pub const MAX_PAYLOAD: usize = 64 << 20;
 
 /// Kind of a frame's payload.
@@ -142,8 +142,8 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// Number of damaged bytes between whole frames so far, not counting those after the last
-    /// frame, see [`Frames::torn`].
+    /// Number of damaged bytes between whole frames so far, without the bytes after the last frame;
+    /// see [`Frames::torn`].
     pub(crate) fn damaged(&self) -> usize {
         self.damaged
     }

@@ -5,14 +5,15 @@
 //! DIR/history/acts.log                       acts of operators from segments that are gone
 //! ```
 //!
-//! Each record is a `frame` with a checksum of its own: a damaged record costs only itself, and
-//! reading continues at the next whole one. Records are events in the form of the API, and the
-//! state of the subnet: the whole [state](state::State) at the beginning of a segment, then its
-//! changes. Each segment can therefore be read, and removed, without the others.
+//! Each record is a `frame` with its own checksum: a damaged record costs only itself, and reading
+//! continues at the next whole frame. Records are events in the form of the API, and the state of
+//! the subnet: the whole [state](state::State) at the beginning of a segment, then its changes.
+//! Each segment can therefore be read, and removed, without the others.
 //!
-//! [`Archive`] appends records and keeps the bounds; [`Segments`] reads them, possibly on other
-//! threads. The oldest segments are removed first; acts of operators in them stay. The history is
-//! not required to manage the subnet: rsm starts even if it is damaged or missing.
+//! [`Archive`] appends records and enforces the bounds; [`Segments`] reads records, possibly on
+//! other threads. The oldest segments are removed first; acts of operators in removed segments are
+//! kept. rsm manages the subnet without the history: it starts even if the history is damaged or
+//! missing.
 
 mod acts;
 pub mod archive;

@@ -10,8 +10,8 @@ use parking_lot::{Condvar, Mutex};
 use rsm_api::{is_act, v1};
 use rsm_state::Snapshot;
 
-/// Bound of the events that wait for the disk: 8 MB at about 500 bytes each, four times the number
-/// that one snapshot can report. Further events are counted and dropped, except for `ACTS`.
+/// Maximum number of events that wait for the disk: 8 MB at about 500 bytes each, four times the
+/// number that one snapshot can report. Further events are counted and dropped, except for `ACTS`.
 pub const QUEUE: usize = 16_384;
 
 /// Number of acts of operators that may wait beyond [`QUEUE`].

@@ -22,9 +22,9 @@ use super::drained;
 use super::published::Published;
 use super::view::View;
 
-/// Bound of the waiting requests: more than operators make at a time, and few enough that each is
-/// answered within a minute in the largest fabrics. Only one request is computed at a time, so that
-/// the management of the subnet keeps its processors.
+/// Maximum number of waiting requests: more than operators make at a time, and few enough that each
+/// is answered within a minute in the largest fabrics. Only one request is computed at a time, so
+/// that the management of the subnet keeps its processors.
 const MAX_WAITING: usize = 16;
 
 /// Answers queries about routes from the snapshot in force, one computation at a time.

@@ -119,8 +119,8 @@ fn is_planned(snapshot: &Snapshot, part: Part) -> bool {
         && plan.is_some_and(|plan| plan.avoided.avoid.reason(part).is_some())
 }
 
-/// Whether these switches hold their planned tables. A Set that failed elsewhere does not count:
-/// only the tables next to a part lead packets to it.
+/// Whether these switches hold their planned tables. Sets that failed elsewhere do not count,
+/// because only the tables next to a part lead packets to it.
 pub(super) fn are_tables_on(snapshot: &Snapshot, switches: impl IntoIterator<Item = Guid>) -> bool {
     let last = snapshot.history.last();
     last.is_some_and(|last| {

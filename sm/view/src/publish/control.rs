@@ -25,7 +25,7 @@ use super::status::management_keys;
 use super::view::View;
 use super::{drained, overlay, port_command};
 
-/// Bound of the callers that wait at the same time: more than the operators and scripts of one
+/// Maximum number of callers that wait at the same time: more than the operators and scripts of one
 /// site, far fewer than a script in an endless loop makes. One sweep answers them all.
 pub const MAX_WAITING: usize = 64;
 

@@ -17,10 +17,10 @@ use super::findings::FindingNews;
 use super::log::Logged;
 use super::published::Published;
 
-/// Bound of the listed changes of nodes, ports, links and findings; a snapshot with more is
-/// summarised in one sentence. It is a quarter of the journal: a fabric that comes up, or loses
-/// half its parts, does not displace the events that led to it. The restart of a large switch stays
-/// well below.
+/// Maximum number of listed changes of nodes, ports, links and findings; a snapshot with more
+/// changes is summarised in one sentence. The number is a quarter of the journal: a fabric that
+/// comes up, or loses half its parts, does not displace the events that led to this change. The
+/// restart of a large switch stays well below.
 pub const MAX_CHANGES: usize = limits::EVENT_JOURNAL / 4;
 
 /// Findings and convergences that came with a new snapshot.
@@ -33,9 +33,9 @@ pub(super) struct SnapshotUpdates {
 /// findings, convergences.
 ///
 /// Reports the first fabric, and a fabric that differs in more than [`MAX_CHANGES`] items, as one
-/// change of state whose reason gives the numbers; a watcher that keeps a copy then lists
-/// everything again. A switch's rank and a node's distance have no event of their own, nor have the
-/// ports and links of a drained node, which the node's event covers.
+/// change of state whose reason states the numbers; a watcher that keeps a copy then lists
+/// everything again. A switch's rank and a node's distance have no separate events, nor have the
+/// ports and links of a drained node, because the node's event covers them.
 pub(super) fn between(old: &Published, new: &Published, news: SnapshotUpdates) -> Vec<Change> {
     let delta = Delta::between(old.fabric(), new.fabric());
     let first = old.fabric().is_empty() && !new.fabric().is_empty();

@@ -12,8 +12,8 @@ use rsm_plan::avoid::{Avoid, AvoidError, Drained, Part, Reason};
 use super::api_view::api_key;
 use super::published::Published;
 
-/// The port that is set: of the two ends of a cable the one closer to the subnet manager, so that
-/// it can be enabled again.
+/// The port that is set: the end of a cable that is closer to the subnet manager, so that it can be
+/// enabled again.
 pub(super) struct Target {
     pub(super) port: PortKey,
     /// The other end of the cable; `None` if there is none.

@@ -265,9 +265,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Reason why rsm has not routed packets on from `node`: one of the node, the node behind its
-    /// port, the destination, and the switch at the destination is not programmed. `None` if all of
-    /// them are.
+    /// Reason for which rsm has not routed packets on from `node`: the node, the node behind its
+    /// port, the destination, or the switch at the destination is not programmed. `None` if all of
+    /// them are programmed.
     fn obstacle(&self, node: NodeIx, behind: Option<PortRef>, to: PortRef) -> Option<String> {
         let fabric = self.published.fabric();
         let around = [behind, Some(to), fabric.peer(to)].into_iter().flatten();

@@ -48,8 +48,8 @@ pub struct RoutesCompared {
 }
 
 impl RoutesCompared {
-    /// Compares the routes that the switches of `inventory` hold with those of `plan`; `None` if
-    /// the held routes reach no host by the LIDs of the plan, or equal the plan's.
+    /// Compares the routes that the switches of `inventory` hold with the routes of `plan`; `None`
+    /// if the held routes reach no host by the LIDs of the plan, or equal the plan's routes.
     pub(super) fn of(inventory: &Inventory, plan: &Plan) -> Option<RoutesCompared> {
         let held = |guid: Guid| {
             let switch = inventory.node(guid)?.switch.as_ref()?;

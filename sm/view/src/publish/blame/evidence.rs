@@ -17,8 +17,8 @@ pub(super) const LIKELY: u32 = 60;
 /// Minimum weight of evidence that is mentioned although the fabric is unlikely at fault.
 pub(super) const UNLIKELY: u32 = 20;
 
-/// Number of packets discarded by a port in an hour from which on a job is slowed: each packet is
-/// sent again after a timeout.
+/// Number of discarded packets of a port per hour from which the loss slows a job: each discarded
+/// packet is sent again after a timeout.
 const DISCARDS_PER_HOUR: f64 = 60.0;
 
 /// Time before the start of the question, in milliseconds, from which on errors still count as new:

@@ -37,7 +37,8 @@ pub(super) struct JobPaths {
 /// their LIDs. With `adaptive` tables, packets may take any port of a group.
 ///
 /// Each LID is followed once from all switches of the job together: the cost grows with the number
-/// of destinations times the number of switches on the way to one, not with the number of pairs.
+/// of destinations times the number of switches on the way to a destination, not with the number of
+/// pairs.
 pub(super) fn job_paths(
     topology: &Topology,
     tables: &Tables,

@@ -71,7 +71,7 @@ pub(super) fn capacity(published: &Published, plan: &Plan) -> Measured {
 }
 
 /// The linear and the multicast forwarding tables of all switches, the fullest first. An entry's
-/// place is its LID, so that the highest LID determines how full a table is.
+/// index is its LID, so the highest LID determines how full a table is.
 fn fullest_tables(published: &Published, plan: &Plan) -> [Vec<Fill>; 2] {
     let linear_used = plan.top().index() + 1;
     let top = plan.multicast.as_ref().and_then(|groups| groups.top());

@@ -1,7 +1,7 @@
 //! Single points of failure: switches and cables without which switches or hosts are cut off from
 //! each other.
 //!
-//! The graph is that of the routes: switches, and the cables that routes may use. The cable of a
+//! The graph is the routes' graph: switches, and the cables that routes may use. The cable of a
 //! host, and a host's only leaf, do not count, because they cut off only that host.
 
 use std::collections::BTreeMap;
