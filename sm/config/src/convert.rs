@@ -34,7 +34,7 @@ pub(super) enum Convert {
     /// Name of a file. A path that ends with this name, OpenSM's default, counts only if the file
     /// exists, because OpenSM writes it into every configuration.
     PathIfThere(&'static str),
-    /// A list of engines, of which the first one counts for which rsm has an engine.
+    /// A list of engines; the first engine that has a counterpart in rsm applies.
     Engines,
     /// A number that only managers of the subnet know. 1, OpenSM's default, means that no number is
     /// set.

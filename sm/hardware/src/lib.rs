@@ -1,8 +1,8 @@
 //! Reads the state of devices, and writes the plan to them.
 //!
-//! In: a plan, the policies of sweeps and pushes, and the answers of devices. Out: datagrams to
-//! send, the answers recorded in the [`Hardware`](rsm_model::Hardware), and findings about devices
-//! that answer wrongly or not at all.
+//! Input: a plan, the policies of sweeps and pushes, and the answers of devices. Output: datagrams
+//! to send, the answers recorded in the [`Hardware`](rsm_model::Hardware), and findings about
+//! devices that answer wrongly or not at all.
 //!
 //! Three state machines without I/O run in turn:
 //!

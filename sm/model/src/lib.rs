@@ -1,6 +1,6 @@
 //! The model of the subnet: what the hardware holds, as far as it has answered.
 //!
-//! In: answers that sweeps record, and Sets that pushes record. Out: two views of the subnet.
+//! Input: answers that sweeps record, and Sets that pushes record. Output: two views of the subnet.
 //! [`Hardware`] is the only mutable one: nodes, ports, images of their tables, and the known
 //! properties of each kind of device ([`habits`], [`capabilities`]). [`fabric::Fabric`] is built
 //! from it with its cables resolved, and never changes: planning, queries and dumps read only the

@@ -44,7 +44,7 @@ pub(crate) struct Gather {
     pub(crate) tier: Tier,
     /// Start of the step in milliseconds since the Unix epoch.
     pub(crate) start: u64,
-    /// Time of the earliest reading; `until` is that of the latest.
+    /// Time of the earliest reading; `until` is the time of the latest reading.
     pub(crate) from: u64,
     pub(crate) until: u64,
     /// Seconds between two readings of each port, by its number in the roster; 0 for a port that

@@ -24,8 +24,8 @@ pub(crate) struct Segment {
     /// Length of the whole records, in bytes.
     pub(crate) bytes: u64,
     pub(crate) steps: usize,
-    /// Time of the earliest reading, in milliseconds since the Unix epoch; `until` is that of the
-    /// latest.
+    /// Time of the earliest reading, in milliseconds since the Unix epoch; `until` is the time of
+    /// the latest reading.
     pub(crate) from: u64,
     pub(crate) until: u64,
 }

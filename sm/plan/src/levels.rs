@@ -1,4 +1,4 @@
-//! Checks the operator's service levels and VLs against those of the routes.
+//! Checks the operator's service levels and VLs against the service levels and VLs of the routes.
 //!
 //! Routes that need only one VL close no cycle of links, and therefore no cycle of (link, VL) under
 //! any tables. The operator's tables then only have to let packets move. Routes that need several
@@ -96,7 +96,7 @@ fn bits(mask: u16) -> impl Iterator<Item = u8> {
 /// VLs.
 ///
 /// # Errors
-/// The reason why the tables stop some packets for ever.
+/// The reason for which the tables stop some packets for ever.
 pub(super) fn lanes_pass(
     fabric: &Fabric,
     policy: &Policy,

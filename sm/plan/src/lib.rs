@@ -1,9 +1,9 @@
 //! The plan: the immutable desired state of the subnet, and its proof.
 //!
-//! In: a [`PlanJob`] with the fabric, claims of LIDs, policies and the tables that switches hold.
-//! Out: an [`Outcome`]: LIDs, routes, multicast trees, partitions and quality of service, with the
-//! proof that no credit loop is closed before, while or after the tables are written; or the reason
-//! for a refusal.
+//! Input: a [`PlanJob`] with the fabric, claims of LIDs, policies and the tables that switches
+//! hold. Output: an [`Outcome`]: LIDs, routes, multicast trees, partitions and quality of service,
+//! with the proof that no credit loop is closed before, while or after the tables are written; or
+//! the reason for a refusal.
 //!
 //! Planning is pure: [`plan()`] runs on any thread, without side effects, and gives the same
 //! outcome for the same job. [`avoid`] decides which parts routes avoid, [`whatif`] plans for a

@@ -66,7 +66,7 @@ pub struct Plan {
     /// Multicast on these routes; `None` while the members are not known, so that multicast tables
     /// keep their content.
     pub multicast: Option<Arc<Multicast>>,
-    /// The interim tables between the held tables and those of `routing`.
+    /// The interim tables between the held tables and the tables of `routing`.
     pub transition: Transition,
     /// State of the links at switches.
     pub link_ports: Arc<LinkPorts>,

@@ -36,7 +36,7 @@ impl RefusedPlan {
         Some(report.unreachable_pairs + report.disconnected_pairs)
     }
 
-    /// The reason why there is no plan, with all its causes.
+    /// The reason for which there is no plan, with all its causes.
     pub fn with_causes(&self) -> String {
         self.error.with_causes()
     }

@@ -4,7 +4,7 @@ use rsm_ids::Guid;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::topology::Topology;
 
-/// Number of GUIDs that a finding names; it counts the rest. A row of spines fits.
+/// Number of GUIDs that a finding names; the finding counts the others. A row of spines fits.
 const NAMED: usize = 8;
 
 /// The finding about the GUIDs in `roots` that are no switch in `topology`; `None` if all are

@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(losses.len(), 2);
         let found = what_if_all(&plan, &losses).unwrap();
         assert_eq!(found.cables.len(), 8);
-        // Three leaves have four hosts each; the fourth leaf is that of the subnet manager.
+        // Three leaves have four hosts each; the fourth leaf has the subnet manager.
         assert_eq!(found.cut_off.len(), 15);
         let one = what_if_all(&plan, &[losses[0], losses[0]]).unwrap();
         assert_eq!(one.cables.len(), 4, "a cable is lost once");

@@ -5,9 +5,10 @@
 //! and these never wait for it. A table is produced while it is sent, record by record, whatever
 //! its length.
 //!
-//! In: requests of hosts, snapshots, notices from the core. Out: answers, reports to subscribers,
-//! members of multicast groups and alias GUIDs for the core, registrations for the store, counters.
-//! Tables of hosts' registrations have bounds; a host gets an error when a bound is reached.
+//! Input: requests of hosts, snapshots, notices from the core. Output: answers, reports to
+//! subscribers, members of multicast groups and alias GUIDs for the core, registrations for the
+//! store, counters. Tables of hosts' registrations have bounds; a host gets an error when a bound
+//! is reached.
 //!
 //! The crate must never know the core, send a Set, or read a clock.
 

@@ -120,7 +120,7 @@ pub enum StoreError {
         table: String,
         /// Size of the page.
         bytes: usize,
-        /// Maximum size.
+        /// Maximum size, in bytes.
         limit: usize,
     },
     /// A setting of the shared store cannot be used.

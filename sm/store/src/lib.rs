@@ -17,9 +17,9 @@
 //! and a new database is made from it; or the export has nothing of it, and neither has the
 //! database.
 //!
-//! In: LID claims and batches of rows, as bytes under the names of tables. Out: the state of the
-//! last commit with a report, or an error; for a store shared by several managers, also the epoch.
-//! Claims are the only rows that the store interprets.
+//! Input: LID claims and batches of rows, as bytes under the names of tables. Output: the state of
+//! the last commit with a report, or an error; for a store shared by several managers, also the
+//! epoch. Claims are the only rows that the store interprets.
 
 mod checksum;
 mod codec;

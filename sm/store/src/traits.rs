@@ -68,8 +68,8 @@ pub trait SharedStore: Store {
     /// Fails as [`Store::commit`] does.
     fn beat(&mut self) -> Result<(), StoreError>;
 
-    /// Writes the checksums of the settings of `own`, which requires no epoch, and returns those of
-    /// all managers.
+    /// Writes the checksums of the settings of `own`, which requires no epoch, and returns the
+    /// checksums of all managers.
     ///
     /// # Errors
     /// Fails if the store is unreachable, or holds data that rsm did not write.

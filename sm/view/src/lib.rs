@@ -1,7 +1,7 @@
 //! Presents the subnet manager to readers: records of the API, history, dumps.
 //!
-//! In: each [`Snapshot`](rsm_state::Snapshot) that the core publishes, the state of the SA, and
-//! readings of counters. Out: answers of [`rsm_api`], commands to the core
+//! Input: each [`Snapshot`](rsm_state::Snapshot) that the core publishes, the state of the SA, and
+//! readings of counters. Output: answers of [`rsm_api`], commands to the core
 //! ([`publish::Controller`]), files in OpenSM's formats ([`dump`]), and the records that
 //! [`history`] keeps on disk.
 //!

@@ -34,7 +34,7 @@ pub(super) enum Taken {
     Default,
     /// rsm lacks the function that the value requests, and does the closest thing that it supports.
     Lost(Missing),
-    /// The value is in error. The text says what was expected.
+    /// The value is in error. The text states the expected form.
     Refused(String),
 }
 

@@ -1,4 +1,5 @@
-//! Compares the planned groups and entries of adaptive routing with those that a switch holds.
+//! Compares the planned groups and entries of adaptive routing with the groups and entries that a
+//! switch holds.
 //!
 //! A switch whose tables change first returns to its forwarding table, then gets groups and entries
 //! while these have no effect, and finally forwards by them again. A packet therefore never meets a

@@ -1,4 +1,4 @@
-//! Compares the SLtoVLMappingTables that routes need with those that switches hold.
+//! Compares the SLtoVLMappingTables that routes need with the tables that switches hold.
 
 use rsm_ids::PortNum;
 use rsm_model::InventoryNode;

@@ -136,7 +136,7 @@ impl Faults {
     }
 }
 
-/// Number of attributes that a finding names; it counts the rest.
+/// Number of attributes that a finding names; the finding counts the others.
 const SHOWN: usize = 5;
 
 /// The subject that is silent if `query` gets no answer; `None` for the manager's own port.

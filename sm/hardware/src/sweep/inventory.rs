@@ -78,8 +78,8 @@ pub struct Inventory {
     pub(super) vport_reading: VPortReading,
     /// Proofs that SwitchPortStateTables are correct.
     pub port_state_proofs: PortStateProofs,
-    /// Why all paths were searched since the last [`Inventory::take_searched`]; `None` if they were
-    /// not.
+    /// The reason for which all paths were searched since the last [`Inventory::take_searched`];
+    /// `None` if they were not.
     pub(super) searched: Option<&'static str>,
     /// State of the last search for paths.
     pub(super) search: Option<Search>,

@@ -18,7 +18,7 @@ use super::fault::Fault;
 use super::held_keys::Sight;
 use super::inventory::Inventory;
 
-/// Number of ports that a finding names; it counts the rest.
+/// Number of ports that a finding names; the finding counts the others.
 const SHOWN: usize = 5;
 
 /// Maximum number of ports without cables that are considered as moved to another port.

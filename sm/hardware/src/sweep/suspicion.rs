@@ -176,8 +176,8 @@ impl Suspicion {
 }
 
 impl Sweep {
-    /// Records that `attempts` attempts of `query` were not answered in time, of which packet loss
-    /// explains `explained`. The client repeats the query.
+    /// Records that `attempts` attempts of `query` were not answered in time; packet loss explains
+    /// `explained` of them. The client repeats the query.
     pub fn on_overdue(
         &mut self,
         inventory: &mut Inventory,

@@ -58,8 +58,8 @@ pub(super) fn settle(resolved: &mut Resolved, present: &Joined) {
     }
 }
 
-/// Settles pairs of choices of which each has the plug that the other needs: one swap corrects
-/// both.
+/// Settles pairs of choices in which each port has the plug that the other port needs: one swap
+/// corrects both.
 fn close_rings(wanted: &mut Joined, open: &mut Vec<Choice>, present: &Joined) {
     let ends: BTreeMap<Spot, usize> = open
         .iter()

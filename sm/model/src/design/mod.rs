@@ -1,9 +1,9 @@
 //! The design: the intended cabling, and the differences of a fabric from it.
 //!
-//! In: a [`Design`] that the configuration reads from a file, the swept [`Fabric`], and the nodes
-//! that are gone ([`GoneNode`]), because the design may name them. Out: a [`Comparison`]: the
-//! number of cables that are as designed, each fault with both ends of its cables, and the moves
-//! that correct all faults.
+//! Input: a [`Design`] that the configuration reads from a file, the swept [`Fabric`], and the
+//! nodes that are gone ([`GoneNode`]), because the design may name them. Output: a [`Comparison`]:
+//! the number of cables that are as designed, each fault with both ends of its cables, and the
+//! moves that correct all faults.
 //!
 //! Ports joined by designed and present cables form chains: paths and rings in which the two kinds
 //! alternate. A chain of one designed and one present cable is right, and no finding names it.

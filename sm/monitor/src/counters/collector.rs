@@ -154,7 +154,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// A collector without readings. `first_tid` should differ from that of an earlier process,
+    /// A collector without readings. `first_tid` should differ from the TIDs of an earlier process,
     /// whose answers may still arrive.
     pub fn new(config: CountersConfig, first_tid: u32) -> Collector {
         Collector {

@@ -363,8 +363,8 @@ impl PortReading {
         !self.full.is_empty()
     }
 
-    /// Whether a counter was lower in the last reading than in the one before, because another
-    /// program reset it or the device was reset.
+    /// Whether a counter was lower in the last reading than in the previous reading, because
+    /// another program reset the counter or the device was reset.
     pub fn was_reset(&self) -> bool {
         self.reset
     }

@@ -209,7 +209,7 @@ fn assign_by(
     plan
 }
 
-/// Number of ports that a finding names; it counts the rest.
+/// Number of ports that a finding names; the finding counts the others.
 const NAMES_SHOWN: usize = 10;
 
 /// The highest LID that every switch can forward to.

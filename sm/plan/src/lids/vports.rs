@@ -17,7 +17,7 @@ use rsm_model::vports::{INDICES_MAX, VPort, VPortKey};
 
 use super::{Claim, Claims, LidPlan, smallest_table};
 
-/// Number of virtual ports that a finding names; it counts the rest.
+/// Number of virtual ports that a finding names; the finding counts the others.
 const NAMES_SHOWN: usize = 10;
 
 /// Whether a node with virtual ports may differ between two fabrics.

@@ -16,7 +16,7 @@ use rsm_model::text::count;
 
 use super::{FINDINGS_SHOWN, PartitionPlan};
 
-/// Number of ports that a finding names; it counts the rest.
+/// Number of ports that a finding names; the finding counts the others.
 const PORTS_SHOWN: usize = 8;
 
 /// Findings about partitions of the file and of the API on `fabric`. Returns at once if there are

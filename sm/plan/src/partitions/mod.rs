@@ -30,7 +30,7 @@ use super::policy::Policy;
 /// file can concern every port.
 const FINDINGS_SHOWN: usize = 100;
 
-/// Number of keys that a finding names; it counts the rest.
+/// Number of keys that a finding names; the finding counts the others.
 const KEYS_SHOWN: usize = 8;
 
 /// The directions in which a switch port drops packets with P_Keys that its table lacks.

@@ -117,7 +117,7 @@ fn left_out(policy: &AdaptivePolicy, hardware: &AdaptiveHardware) -> Vec<Finding
 /// Plans and proves groups for the routes of `plan`; [`Adaptive::kept`] is empty.
 ///
 /// # Errors
-/// The reason why there are no groups, as a sentence.
+/// The reason for which there are no groups, as a sentence.
 fn try_plan(
     job: &PlanJob,
     plan: &Plan,

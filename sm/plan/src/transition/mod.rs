@@ -40,9 +40,9 @@ pub struct HeldTable {
     pub switch: Guid,
     /// Entries by LID; 255 if unknown.
     pub entries: Lft,
-    /// Whether every entry up to LinearFDBTop is known, except those in `sent`.
+    /// Whether every entry up to LinearFDBTop is known, except the entries in `sent`.
     pub complete: bool,
-    /// Entries of unanswered Sets, which the switch may hold in place of those in `entries`.
+    /// Entries of unanswered Sets, which the switch may hold in place of the entries in `entries`.
     pub sent: Vec<(Lid, u8)>,
     /// Whether the switch does not answer at present.
     pub is_suspect: bool,
@@ -160,7 +160,8 @@ impl Transition {
 pub(super) struct CheckedTransition {
     pub(super) transition: Transition,
     pub(super) follows: bool,
-    /// Why all entries were examined, not only those that change; `None` if they were not.
+    /// The reason for which all entries were examined; `None` if only changing entries were
+    /// examined.
     pub(super) whole: Option<&'static str>,
 }
 

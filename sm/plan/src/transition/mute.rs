@@ -28,8 +28,8 @@ pub(super) struct Around {
     /// Mute switches that a push writes to afterwards: they answer other requests, and none of
     /// their neighbours is mute.
     pub(super) tried: BTreeSet<Guid>,
-    /// The tables to reach: held tables for mute switches, and for all others the planned tables
-    /// without the entries that must be cut.
+    /// The tables to reach: for mute switches the tables that they hold, and for all others the
+    /// planned tables without the entries that must be cut.
     pub(super) reached: Tables,
     /// Whether planned entries of other switches wait for the mute switches.
     pub(super) has_cut: bool,

@@ -36,8 +36,8 @@ pub(crate) const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 /// Maximum wait for the answer to a report; RespTimeValue permits more than two hours.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(4);
 
-/// Time for which further notices about a subject are held back after a notice; then the last of
-/// them is reported.
+/// Time for which further notices about a subject are held back after a notice; then the last held
+/// notice is reported.
 pub const QUIET: Duration = Duration::from_secs(1);
 
 /// Time for which the subscriptions of an absent port are kept, equal to that of its memberships in

@@ -20,7 +20,8 @@ pub(crate) use self::change::AliasRequester;
 use super::alias_index::AliasIndex;
 use super::directory::Directory;
 
-/// Time for which an absent port keeps its alias GUIDs, equal to that of its memberships.
+/// Time for which an absent port keeps its alias GUIDs, equal to the time for which it keeps its
+/// memberships.
 const KEEP: Duration = Duration::from_secs(10);
 
 /// All alias GUIDs.

@@ -354,7 +354,7 @@ impl Finder {
     }
 }
 
-/// The one of `one` and `other` with the lower key.
+/// Whichever of `one` and `other` has the lower key; `one` if the keys are equal.
 fn lesser<T: Copy, K: Ord>(one: T, other: T, key: impl Fn(T) -> K) -> T {
     if key(other) < key(one) { other } else { one }
 }

@@ -24,9 +24,9 @@ const OTHERS: u8 = 2;
 
 /// Examines pairs of ports, with all sources for each destination, and pairs of their LIDs.
 ///
-/// Between ports on rails, the first path is that of their rails. The first paths between two ports
-/// share no LID, so that a host that uses several has redundancy at both ends; all other paths
-/// follow. Each step examines one pair of LIDs, and therefore takes a bounded time.
+/// The first path between ports on rails is the path of their rails. The first paths between two
+/// ports share no LID, so that a host that uses several paths has redundancy at both ends; all
+/// other paths follow. Each step examines one pair of LIDs, and therefore takes a bounded time.
 pub(super) struct Pairs {
     finder: Finder,
     from: Ends,

@@ -41,7 +41,7 @@ pub(super) fn candidates(
 }
 
 impl Query<GuidInfoRecord> {
-    /// The ends to examine: those with the LID of the query, or with its port GUID, which is the
+    /// The ends to examine: the ends with the LID of the query, or with its port GUID, which is the
     /// first GUID of block 0.
     fn tables(&self) -> Ends {
         const PORT_GUID: ComponentMask = GuidInfoRecord::BLOCK_NUM.with(GuidInfoRecord::GUID0);

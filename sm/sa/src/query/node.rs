@@ -18,7 +18,7 @@ pub(super) fn candidates(
 }
 
 impl Query<NodeRecord> {
-    /// The ends to examine: those with the LID, port GUID or node GUID of the query.
+    /// The ends to examine: the ends with the LID, port GUID or node GUID of the query.
     fn nodes(&self) -> Ends {
         if self.mask.contains(NodeRecord::LID) {
             return self.ends_and_vports(NodeRecord::LID, self.record.lid());

@@ -106,7 +106,7 @@ fn sum_up(delta: &Delta, findings: &FindingNews) -> String {
     )
 }
 
-/// Reason for the state, or else the cause of the last convergence.
+/// Reason for the state, or otherwise the cause of the last convergence.
 fn reason(new: &Published, news: &SnapshotUpdates) -> String {
     if !new.reason.is_empty() || new.state == SubnetState::Standby {
         return new.reason.clone();

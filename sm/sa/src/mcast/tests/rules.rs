@@ -74,8 +74,8 @@ fn joins_that_contradict_their_group_are_taken_only_where_the_operator_wants_it(
             // The answer has the parameters of the group.
             assert_eq!((answer.q_key(), answer.sl()), (0x0B1B, 0));
         }
-        // A request never joins a group of another partition, or one whose packets the port cannot
-        // carry.
+        // A request never joins a group of another partition, or a group whose packets the port
+        // cannot carry.
         record.set_p_key(SOME);
         assert_eq!(subnet.set(2, &record, COMPLETE), Err(SaStatus::REQ_INVALID));
         subnet.host(6).mtu = Mtu::Bytes256;

@@ -115,7 +115,7 @@ fn notices_of_groups_go_to_their_partition() {
 }
 
 /// The subscriber's request arrives at an index of the P_Key table and of the GID table of this
-/// manager's port. Both tables can change, and the port of a successor has different ones.
+/// manager's port. Both tables can change, and the port of a successor has different tables.
 #[test]
 fn reports_have_the_p_key_of_the_subscription_at_its_index_of_now() {
     let world = World::new(SMALL);

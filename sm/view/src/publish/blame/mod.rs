@@ -1,10 +1,11 @@
 //! "Is it the fabric?": a verdict on the paths of a job, with evidence.
 //!
-//! The judge takes the ports of the job's hosts, the directions of cables that packets between them
-//! pass by the tables in force, or passed since the start of the question, and the counters that
-//! moved there. Each piece of evidence has a kind, and each kind has a weight. The heaviest piece
-//! decides: from 60 on the fabric is *likely* at fault, from 20 on *unlikely*, below 20 it is
-//! *not*. Weights are not added up, because every large fabric shows many small pieces.
+//! The assessment covers the ports of the job's hosts, the directions of cables that packets
+//! between these ports pass by the tables in force, or have passed since the start of the
+//! questioned time, and the counters that moved at these cables. Each piece of evidence has a kind,
+//! and each kind has a weight. The heaviest piece decides: from 60 on the fabric is *likely* at
+//! fault, from 20 on *unlikely*, below 20 it is *not*. Weights are not added up, because every
+//! large fabric shows many small pieces.
 //!
 //! | kind | weight | what it says |
 //! |---|---|---|

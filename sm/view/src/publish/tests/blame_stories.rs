@@ -427,8 +427,8 @@ fn grade(judgement: &v1::Judgement, guilty: &BTreeSet<String>) -> (bool, bool) {
     (is_right, blames_good)
 }
 
-/// Plays `count` stories on a fabric. Returns the number of right judgements, the number of those
-/// that blame a good part, and the rows of the table by plot: right ones of all.
+/// Plays `count` stories on a fabric. Returns the number of right judgements, the number of
+/// judgements that blame a good part, and the rows of the table by plot: right judgements of all.
 #[expect(clippy::print_stdout, reason = "the table of stories")]
 fn stories(spec: &str, count: usize, seed: u64) -> (usize, usize, BTreeMap<Plot, (usize, usize)>) {
     let mut stage = Stage::set(spec);
