@@ -125,7 +125,7 @@ impl Default for SymptomLimits {
 /// The conditions under which ports are unhealthy, and the consequences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HealthPolicy {
-    /// How routes treat unhealthy cables between switches.
+    /// The routes' treatment of unhealthy cables between switches.
     pub isolate: Isolate,
     /// Whether the link of a host's port that sends traps without pause is disabled.
     pub disables_babbling: bool,

@@ -32,7 +32,7 @@ pub enum ConfigError {
     NotText {
         /// The file.
         path: PathBuf,
-        /// Why it is not text.
+        /// Reason for which the file is not text.
         reason: NotText,
     },
     /// The file is of a kind that is not a configuration.

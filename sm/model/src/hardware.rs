@@ -18,7 +18,7 @@ use super::nodes::{InventoryNode, InventoryPort, InventorySwitch};
 use super::writes::{Mark, Writes};
 use crate::capabilities::DeviceCapabilities;
 
-/// How a port showed that it holds a foreign M_Key.
+/// Sign by which a port shows that it holds a foreign M_Key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MKeySign {
     /// PortInfo shows another key.
@@ -520,7 +520,8 @@ impl Hardware {
         self.locked.clear();
     }
 
-    /// How the end port `port` showed that it holds a foreign M_Key; `None` if it holds none.
+    /// Sign by which the end port `port` showed that it holds a foreign M_Key; `None` if it holds
+    /// none.
     pub fn locked(&self, port: PortKey) -> Option<MKeySign> {
         self.locked.get(&port).copied()
     }

@@ -46,7 +46,7 @@ impl JobKind {
 /// All inputs of a plan.
 #[derive(Clone, Debug)]
 pub struct PlanJob {
-    /// Which parts of the plan in force may change.
+    /// Parts of the plan in force that may change.
     pub kind: JobKind,
     /// Number of the plan.
     pub generation: u64,

@@ -32,7 +32,7 @@ pub enum Refusal {
 pub enum Proved {
     /// All entries.
     Whole {
-        /// Why the proof of the changed entries did not suffice, as a phrase.
+        /// Reason for which the proof of the changed entries did not suffice, as a phrase.
         why: String,
     },
     /// The entries that differ from the proved tables of the plan before. The result equals that of

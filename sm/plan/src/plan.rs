@@ -77,7 +77,7 @@ pub struct Plan {
     pub engine: EngineKind,
     /// The operator's decisions for this plan.
     pub policy: Arc<Policy>,
-    /// How `policy` differs from the policy of the plan before.
+    /// Difference of `policy` from the policy of the plan before.
     pub policy_change: PolicyChange,
     /// The cables between switches that are slower than most of their siblings.
     pub slow_cables: Arc<[SlowCable]>,

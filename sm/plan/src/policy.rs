@@ -237,7 +237,7 @@ impl Default for DampingPolicy {
     }
 }
 
-/// How links with maximum load are relieved while a fault persists.
+/// Rules for relieving links with maximum load while a fault persists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RebalancePolicy {
     /// Time without a change of the subnet before relief begins; zero for never.

@@ -41,7 +41,7 @@ impl RefusedPlan {
         self.error.with_causes()
     }
 
-    /// How well the routes in force fit the fabric, as the end of a sentence about them.
+    /// Fit of the routes in force to the fabric, as the end of a sentence about the routes.
     pub fn fit(&self) -> String {
         match self.cut_off_pairs() {
             Some(0) => "all pairs of ports still reach each other by them".to_owned(),

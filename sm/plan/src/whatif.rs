@@ -40,7 +40,7 @@ pub struct Consequence {
     /// Number of ordered pairs of the remaining ports that cables would still connect, and the new
     /// tables would not.
     pub unreachable_pairs: u64,
-    /// Why no new plan would come into force, in which case the counts below are 0.
+    /// Reason for which no new plan would come into force; the counts below are then 0.
     pub refused: Option<String>,
     /// The engine that would compute the routes, and the reason; `None` if no plan would come into
     /// force.

@@ -98,7 +98,7 @@ pub enum StoreError {
     Foreign {
         /// The first such key.
         key: String,
-        /// Why the key is not a key of rsm.
+        /// Reason for which the key is not a key of rsm.
         reason: String,
     },
     /// The shared store is damaged. The store is unchanged.

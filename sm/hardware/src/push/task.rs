@@ -158,7 +158,7 @@ pub struct Order {
     pub alternate: Option<DirectedPath>,
 }
 
-/// Why a Set had no effect.
+/// Reason for which a Set had no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
     /// The device sent no answer.

@@ -105,7 +105,7 @@ impl Inventory {
         self.port(self.local?)
     }
 
-    /// Why all paths were searched since the last call; `None` if they were not.
+    /// Reason for which all paths were searched since the last call; `None` if they were not.
     pub fn take_searched(&mut self) -> Option<Whole> {
         let why = self.searched.take()?;
         Some(Whole::new(Step::Paths, why))

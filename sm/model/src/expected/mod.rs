@@ -34,7 +34,7 @@ pub(crate) const MAX_LOST_PORTS: usize = 1 << 20;
 /// Maximum number of missing nodes: the number of unicast LIDs.
 pub(crate) const MAX_LOST_NODES: usize = Lid::UNICAST_LAST.0 as usize;
 
-/// When a node or cable went missing.
+/// Time at which a node or cable went missing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LostAt {
     /// The part went missing while no subnet manager with this state was running.

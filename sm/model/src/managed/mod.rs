@@ -30,7 +30,7 @@ pub struct Managed {
     pub attribute: AttrId,
     /// Name of the attribute in the specification, for reports.
     pub name: &'static str,
-    /// Why a block is written, for reports.
+    /// Reason for which a block is written, for reports.
     pub reason: &'static str,
     /// Source of the planned content, which decides which ports have any.
     pub origin: Origin,

@@ -91,7 +91,7 @@ pub struct Drained {
     pub disabled: bool,
 }
 
-/// Why routes avoid a part.
+/// Reason for which routes avoid a part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reason {
     /// An operator drained the part.

@@ -135,7 +135,7 @@ pub(super) struct MulticastJob<'a> {
 pub(super) struct MulticastOutcome {
     /// The trees of all groups, proved; the proof's report if it failed.
     pub(super) multicast: Result<Multicast, Box<MulticastReport>>,
-    /// Why all trees were planned; `None` if they were not.
+    /// Reason for which all trees were planned; `None` if not all were planned.
     pub(super) whole: Option<&'static str>,
 }
 

@@ -104,8 +104,8 @@ fn too_fast(
     Some(warning(FindingKind::PartitionTooFast, text))
 }
 
-/// How the link of a port falls short of a group's rate or MTU; `None` if it does not, or is not
-/// up.
+/// Text about the rate or MTU of a group that the link of a port does not reach; `None` if the link
+/// reaches both, or is not up.
 fn shortcoming(fabric: &Fabric, at: PortRef, group: &PartitionGroup) -> Option<String> {
     let info = fabric.port(at).info.as_ref()?;
     let rate = Rate::of_link(info.link_rate()?);

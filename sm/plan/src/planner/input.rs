@@ -25,7 +25,7 @@ use crate::{topology, transition};
 
 /// All inputs of a plan's routes except the policy.
 pub(super) struct RoutingInput {
-    /// How the policy differs from the policy of the plan in force.
+    /// Difference of the policy from the policy of the plan in force.
     pub(super) policy_change: PolicyChange,
     /// The LIDs of all ports.
     pub(super) lids: Arc<LidPlan>,

@@ -30,7 +30,7 @@ pub(super) struct Proof<'a> {
 }
 
 impl Proof<'_> {
-    /// Why all entries were examined; `None` if the changed ones sufficed.
+    /// Reason for which all entries were examined; `None` if the changed entries sufficed.
     pub(super) fn why_whole(&self) -> Option<String> {
         match &self.proved {
             Proved::Whole { why } => Some(why.clone()),
