@@ -1,13 +1,14 @@
 //! The configuration: rsm's own TOML, and the files that operators of OpenSM already have.
 //!
 //! A file is read as a whole. Every error is reported with its place, the text found and the text
-//! expected; with one error, nothing of the file is used. [`Config::sample`] documents every key.
+//! expected; a file with an error has no effect at all. [`Config::sample`] documents every key.
 //!
-//! In: files and their text. Out: a [`Config`], the policies for planner, sweep, monitor and SA,
-//! and findings about the files. [`overlay`] has the partitions that operators change while rsm
-//! runs, [`m_keys`] the keys of ports.
+//! Input: files and their text. Output: a [`Config`], the policies for planner, sweep, monitor and
+//! SA, and findings about the files. [`overlay`] has the partitions that operators change at run
+//! time, [`m_keys`] the keys of ports.
 //!
-//! Must never know a subnet: whether a port has a given name or GUID is for the planner to find.
+//! The crate must never know a subnet: only the planner can find whether a port has a given name or
+//! GUID.
 
 #[macro_use]
 mod sections;

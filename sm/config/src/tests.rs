@@ -46,7 +46,8 @@ fn examples_of_unset_keys_can_be_set() {
     assert_eq!(config.dump.dir, Some("/var/log/rsm".into()));
 }
 
-/// The configuration that packages install, with its keys in comments as keys where `all` is set.
+/// The configuration that packages install; if `all` is true, with the keys in its comments as
+/// keys.
 fn packaged(all: bool) -> Config {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/rsm.toml");
     let text = fs::read_to_string(file).unwrap();
@@ -107,7 +108,8 @@ fn both_ends_of_every_range_are_taken_and_values_past_them_refused() {
         for value in [min, max] {
             let mut config = match parse(&set(u128::from(value))) {
                 Ok(loaded) => loaded.config,
-                // Only a contradiction to another key's default may refuse an end of a range.
+                // A value at the end of a range may be refused only if it contradicts another key's
+                // default.
                 Err(_) if field.key.starts_with("timeout_") => continue,
                 Err(error) => panic!("{error}"),
             };
@@ -324,7 +326,7 @@ fn a_file_that_is_no_text_is_refused() {
         );
         assert!(text.starts_with(&place), "{text}");
     }
-    // For a file that the configuration names, the error states its place once.
+    // For a file that the configuration names, the error states the place once.
     let partitions = dir.path().join("partitions.conf");
     fs::write(
         &partitions,
@@ -366,7 +368,7 @@ proptest! {
     }
 }
 
-/// docs/guards.md says of every key what it can do and what guards it.
+/// `docs/guards.md` lists every key with its power and its guards.
 #[test]
 fn every_key_is_in_the_page_of_guards() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guards.md");

@@ -15,7 +15,7 @@ use super::suggest::one_of;
 use super::value::Given;
 use super::{Config, MKeyMode, StoreBackend, opensm};
 
-/// Parses `text`. The configuration may be used only if no finding is an error.
+/// Parses `text`. The configuration is usable only if no finding is an error.
 pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
     if let Some(finding) = opensm_in_toml(file, text) {
         return (Config::default(), vec![finding]);
@@ -36,7 +36,7 @@ pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
     (reader.config, reader.findings.finish())
 }
 
-/// The error about an `opensm.conf` with the name of a TOML file: TOML's errors about its lines
+/// The error about an `opensm.conf` that has the name of a TOML file: TOML's errors about its lines
 /// would not say what is wrong.
 fn opensm_in_toml(file: &Path, text: &str) -> Option<ConfigFinding> {
     let mut lines = (1..).zip(text.lines().map(str::trim));
@@ -136,7 +136,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks values against each other.
+    /// Checks values of several keys against each other.
     fn together(&mut self) {
         let sweep = &self.config.sweep;
         let (floor, initial, ceiling) = (
@@ -197,9 +197,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Warns that the tables of section qos have no effect while it is off.
+    /// Warns that the tables of section qos have no effect while the section is off.
     fn check_qos(&mut self) {
-        /// Keys of the section that have an effect all the same.
+        /// Keys of the section that have an effect even then.
         const OTHERS: [&str; 3] = ["enabled", "optimized_sl2vl", "rate_limits_file"];
         let mut idle = self.places.iter().filter(|(section, key, _)| {
             *section == "qos" && !OTHERS.contains(key) && !self.config.qos.enabled
@@ -227,7 +227,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks that keys of ports have a secret, and that cables of a table have the table.
+    /// Checks that keys per port have a secret, and that the file of cables comes with a table of
+    /// keys.
     fn check_m_keys(&mut self) {
         let sm = &self.config.sm;
         let lacks_secret = sm.m_keys == MKeyMode::PerPort && sm.m_key_secret_file.is_none();
@@ -244,7 +245,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks that the SA has only one key, which others do not know.
+    /// Checks that the SA has only one key, which is not publicly known.
     fn check_sa_key(&mut self) {
         let sm = &self.config.sm;
         let known = sm.known_sa_key();
@@ -258,8 +259,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks that the HTTP listener has the TLS files of section api, and that tokens are
-    /// encrypted.
+    /// Checks that the HTTP listener has the TLS files of section api, and that tokens are sent
+    /// only encrypted.
     fn check_http(&mut self) {
         let (http, api) = (self.config.http.clone(), self.config.api.clone());
         if http.tls && (api.tls_certificate.is_none() || api.tls_key.is_none()) {
@@ -276,7 +277,7 @@ impl Reader<'_> {
             .listen
             .is_some_and(|address| !address.ip().is_loopback());
         if is_open {
-            // The page has no users: TLS only encrypts it.
+            // The page has no users, so that TLS only encrypts it.
             let offset = self.place("http", &["listen"]);
             let found = "listen at an address that others can reach";
             let expected = "any client there reads all nodes, routes, partitions and GPU hosts: listen at 127.0.0.1 behind a \
@@ -291,7 +292,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks that TLS has both files, and that client certificates have TLS.
+    /// Checks that TLS has both its files, and that client certificates are only used with TLS.
     fn check_tls(&mut self) {
         let api = &self.config.api;
         let (certificate, key) = (api.tls_certificate.is_some(), api.tls_key.is_some());

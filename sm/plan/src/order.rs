@@ -1,8 +1,8 @@
-//! Categories of ports and the order of compute ports, by which routes are spread.
+//! Categories of ports, and the order of compute ports by which routes are spread.
 //!
-//! Engines spread routes by host and rail, and not by the ports at which cables end
-//! (`rsm_gdr::host_order`). Positions are claims like LIDs: plans assign them and the store keeps
-//! them. Engines get numbers and categories, and know neither hosts nor GPUs. Positions only decide
+//! Engines spread routes by host and rail, not by the ports at which cables end
+//! (`rsm_gdr::host_order`). Positions are claims, like LIDs: plans assign them and the store keeps
+//! them. Engines get numbers and categories, and know neither hosts nor GPUs. Positions decide only
 //! between choices of equal cost, so that the proof does not depend on them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,25 +21,25 @@ use rsm_routing::topology::{Destination, Topology};
 
 use crate::gpu;
 
-/// Sources that the order is made from.
+/// Inputs of the host order.
 #[derive(Clone, Debug, Default)]
 pub struct HostOrderSources {
     /// GPU inventories of hosts.
     pub gpus: Arc<GpuInventory>,
     /// Categories of ports in the operator's files.
     pub said: Arc<Categories>,
-    /// Whether the operator has listed all compute ports: other ports of hosts are for management,
-    /// unless they have a category.
+    /// Whether the operator has listed all compute ports: a host port without a category is then
+    /// for management.
     pub compute_is_listed: bool,
     /// Whether to detect rails and order their ports.
     pub rails: bool,
-    /// The operator's order of ports, which precedes that of rails.
+    /// The operator's order of ports, which precedes the order of rails.
     pub listed: Arc<Numbers>,
 }
 
 impl HostOrderSources {
     fn are(&self, other: &HostOrderSources) -> bool {
-        // Inventories are large and are always replaced as a whole.
+        // Inventories are large, and are always replaced as a whole.
         Arc::ptr_eq(&self.gpus, &other.gpus)
             && self.said == other.said
             && self.compute_is_listed == other.compute_is_listed
@@ -59,19 +59,19 @@ pub struct HostOrder {
     pub numbers: Arc<Numbers>,
     /// Rails of compute ports, by port GUID.
     pub rails: Arc<BTreeMap<Guid, u16>>,
-    /// The numbers of the compute ports' hosts, by port GUID.
+    /// Host numbers of compute ports, by port GUID.
     pub hosts: Arc<BTreeMap<Guid, u32>>,
     sources: HostOrderSources,
-    /// All ports of hosts in the order, each with its switch.
+    /// All host ports in the order, each with its switch.
     ends: Arc<BTreeSet<(Guid, Guid)>>,
 }
 
 impl HostOrder {
-    /// Checks that the order, made on the switch graph `before`, is still valid for `sources` and
-    /// the graph `now`: every port of a host was at the same switch before.
+    /// Checks that the order, made on the switch graph `before`, is valid for `sources` and the
+    /// graph `now`: every host port was at the same switch before.
     ///
     /// # Errors
-    /// Why the order may differ.
+    /// The reason why the order may differ.
     pub(super) fn check(
         &self,
         sources: &HostOrderSources,
@@ -89,7 +89,7 @@ impl HostOrder {
         }
     }
 
-    /// Makes the order for a fabric; every port in `positions` keeps its position.
+    /// Makes the order for a fabric. Every port in `positions` keeps its position.
     pub fn new(
         fabric: &Fabric,
         topology: &Arc<Topology>,
@@ -169,7 +169,7 @@ impl HostOrder {
         }
     }
 
-    /// The order numbers with the operator's list first, and other ports after it.
+    /// The order numbers with the operator's list first, and all other ports after it.
     fn after_listed(&self) -> Numbers {
         let listed = &self.sources.listed;
         let after = listed
@@ -184,7 +184,7 @@ impl HostOrder {
             .collect()
     }
 
-    /// Assigns the category management to ports of hosts without one.
+    /// Assigns the category management to host ports without a category.
     fn categorise_unlisted(&mut self) {
         let mut all = Categories::clone(&self.categories);
         for &(port, _) in self.ends.iter() {
@@ -193,8 +193,8 @@ impl HostOrder {
         self.categories = Arc::new(all);
     }
 
-    /// Whether the order has every port of a host in `topology`, at the same switch; it is known to
-    /// have all those of `earlier`.
+    /// Whether the order contains every host port of `topology`, at the same switch. The order must
+    /// contain all host ports of `earlier`.
     fn has_all(&self, topology: &Topology, earlier: &Topology) -> bool {
         let key = |topology: &Topology, d: &Destination| {
             (topology.switch(d.switch).guid, d.guid, d.port, d.kind)
@@ -230,8 +230,8 @@ pub fn roles(said: &Categories) -> BTreeMap<Guid, TrafficRole> {
     said.iter().filter_map(role).collect()
 }
 
-/// Whether nodes described as devices of one host are cabled to several switches. Otherwise there
-/// are no rails to detect, as in most large fabrics.
+/// Whether nodes described as devices of one host are cabled to several switches. If not, as in
+/// most large fabrics, there are no rails to detect.
 fn may_have_rails(fabric: &Fabric) -> bool {
     let mut leaf_of: HashMap<&str, Guid> = HashMap::new();
     for (at, port) in fabric.end_ports() {

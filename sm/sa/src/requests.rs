@@ -1,4 +1,4 @@
-//! Handles requests, and answers them.
+//! Handles requests and answers them.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ impl Sa {
     /// Answers `request`, which arrived at `now`, in bounded time: an answer that takes longer is
     /// [open](SaAnswer::is_open), or a table. `None` for responses, for bytes that are no message
     /// of the class, and for a wrong SM_Key, so that trying keys reveals nothing. Also `None` while
-    /// this manager is not master or has no plan, and for a LID that the directory does not have
-    /// yet: clients turn any status into an error at once, but repeat requests that get no answer.
+    /// this manager is not master or has no plan, and for a LID that the directory does not contain
+    /// yet: clients turn any status into an error at once, but repeat requests without an answer.
     pub fn handle(&mut self, request: SaRequest<'_>, now: Time) -> Option<SaAnswer> {
         let Some((header, data)) = SaHeader::split(request.bytes).filter(|(header, _)| {
             let mad = header.mad();
@@ -68,11 +68,12 @@ impl Sa {
         Some(answer)
     }
 
-    /// Compares the GID in the global route header of a request with its port. `None` where a GID
-    /// that no port has gets no answer: its virtual port may be new.
+    /// Compares the GID in the global route header of a request with the port of the requester.
+    /// `None` if the request gets no answer: no port has the GID, but the GID's virtual port may be
+    /// new.
     ///
     /// # Errors
-    /// ERR_REQ_DENIED where the rules refuse the GID of another port.
+    /// ERR_REQ_DENIED if the rules refuse the GID of another port.
     fn check_gid(
         &mut self,
         directory: &Directory,
@@ -101,10 +102,10 @@ impl Sa {
         }
     }
 
-    /// The trust in a request to change records from `requester`.
+    /// The trust in a request of `requester` to change records.
     ///
     /// # Errors
-    /// ERR_REQ_DENIED where the rules refuse a change for another port.
+    /// ERR_REQ_DENIED if the rules refuse a change for another port.
     fn trust_to_change(
         &mut self,
         directory: &Directory,
@@ -139,7 +140,7 @@ impl Sa {
         settled
     }
 
-    /// Counts an answer by its status, once that is known.
+    /// Counts an answer by its status, once the status is known.
     fn count(&self, answer: &SaAnswer) {
         if !answer.is_open() {
             self.statistics.decided(answer.status());
@@ -315,8 +316,8 @@ impl Sa {
         }
     }
 
-    /// Notes which share of the requester was used up, if its change was refused for that and not
-    /// because the table of all is full.
+    /// Records which share of the requester was used up, if its change was refused for that, rather
+    /// than because a common table is full.
     fn note_used_up(
         &mut self,
         directory: &Directory,
@@ -343,7 +344,7 @@ impl Sa {
         }
     }
 
-    /// Takes the message if it answers a report. Returns whether it does.
+    /// Handles the message if it answers a report. Returns whether it does.
     fn report_answered(&mut self, request: SaRequest<'_>) -> bool {
         let Some((header, _)) = SaHeader::split(request.bytes) else {
             return false;

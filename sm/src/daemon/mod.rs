@@ -1,9 +1,9 @@
 //! Connects the core to the outside: transport, clock, signals and gRPC.
 //!
-//! One task owns the core, the shell. All events reach it as [`Event`]s through one bounded
+//! A single task, the shell, owns the core. All events reach it as [`Event`]s through one bounded
 //! channel, and it carries out the core's effects: it sends datagrams at once, computes plans on a
-//! blocking thread, and passes snapshots to the readers, to [the SA](sa) and to the collector of
-//! performance counters, and stored state to the thread of the store.
+//! blocking thread, passes snapshots to the readers, to [the SA](sa) and to the collector of
+//! performance counters, and passes stored state to the thread of the store.
 
 mod access;
 mod arrivals;
@@ -78,17 +78,17 @@ use self::signals::Signals;
 use self::state_dir::StateDir;
 
 /// Number of events that can wait for the core: more than can be in flight (the window is 96 at
-/// most), so that the receive thread never waits while the core sends. Takes 1.3 MB.
+/// most), so that the receive thread never waits while the core sends. The channel takes 1.3 MB.
 const INBOX: usize = 4096;
 
-/// Number of events that the core handles before the shell carries out effects: bounds how long an
-/// answer waits to be sent.
+/// Number of events that the core handles before the shell carries out effects. Bounds the time
+/// that an answer waits to be sent.
 const EVENTS_AT_ONCE: usize = 128;
 
-/// Number of repairs without success after which `--once` reports the subnet as it is.
+/// Number of unsuccessful repairs after which `--once` reports the subnet in its present state.
 const ONCE_REPAIRS: u32 = 3;
 
-/// Time between two attempts to reopen a port that vanished.
+/// Time between two attempts to reopen a vanished port.
 const REOPEN_AFTER: Duration = Duration::from_secs(1);
 
 /// Options of the daemon's command line.
@@ -99,22 +99,21 @@ pub struct DaemonOptions {
     pub store_fabric: StoreFabric,
     /// Settings of the configuration file, with the command line applied.
     pub config: Config,
-    /// File that `config` came from, which SIGHUP reads again; `None` for the defaults.
+    /// File from which `config` was read, and which SIGHUP reads again; `None` for the defaults.
     pub config_file: Option<PathBuf>,
-    /// Changes that the command line makes to the file's settings; applied again after each
-    /// reading.
+    /// Applies the command line to the file's settings, again after each reading.
     pub overrides: Overrides,
     /// Folder of the socket for `rsmctl`; `None` for a default one.
     pub socket_dir: Option<PathBuf>,
-    /// Keeps nothing on disk.
+    /// Whether the daemon keeps nothing on disk.
     pub stateless: bool,
-    /// Brings the subnet up, reports, and ends.
+    /// Whether the daemon ends after it has brought the subnet up and reported.
     pub once: bool,
     /// File to write all datagrams to; `None` for no trace.
     pub trace: Option<PathBuf>,
-    /// Accepts routes that can deadlock.
+    /// Whether routes that can deadlock are accepted.
     pub accept_credit_loops: bool,
-    /// Shows progress on the terminal.
+    /// Whether the terminal shows progress.
     pub progress: bool,
 }
 
@@ -122,7 +121,7 @@ pub struct DaemonOptions {
 pub type Overrides = Box<dyn Fn(&mut Config) + Send + Sync>;
 
 /// Runs the subnet manager until a signal stops it, or with `once` until the subnet is up. Returns
-/// the last state; `None` if the core never published one.
+/// the last published state; `None` if the core published none.
 ///
 /// # Errors
 /// The port, the state directory or a socket cannot be used, or a part failed for good.
@@ -139,12 +138,12 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         options,
     };
     let options = &setup.options;
-    // The first answer of the shared store may take seconds; nothing is running yet that would wait
-    // for it.
+    // The first answer of the shared store may take seconds; no part that could wait for it runs
+    // yet.
     let (keeper, mut kept, shared_view) = setup.open_store()?;
     let shares_store = shared_view.is_some();
     core_config.shares_store = shares_store;
-    // With `once` no SA stays for hosts to register with.
+    // With `once` the SA ends, so hosts need not register with it.
     kept.core.reregister &= !options.once;
     let mut attached = setup.attach(sa_config, kept.sa, &keeper)?;
     let local = attached.line.transport().local_port();
@@ -207,7 +206,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     result
 }
 
-/// Port that the transport is attached to, as the holder of an M_Key.
+/// This manager's port as the holder of an M_Key.
 fn key_holder(local: &LocalPort) -> KeyHolder {
     KeyHolder {
         port: PortKey::new(local.node_guid, local.port),
@@ -216,14 +215,14 @@ fn key_holder(local: &LocalPort) -> KeyHolder {
     }
 }
 
-/// Tells whether the port has no link. Port 0 of a switch has none to lose.
+/// Tells whether the port has no link. Port 0 of a switch has no link to lose.
 fn is_down(local: &LocalPort) -> bool {
     local.port != PortNum::ZERO && local.state == PortState::Down
 }
 
 /// Delivers the datagrams of a transport to the core.
 fn sink(inbox: mpsc::Sender<Event>) -> Sink {
-    // A closed channel means that the daemon is ending, and datagrams no longer matter.
+    // A closed channel means that the daemon is ending, so the datagram no longer matters.
     Box::new(move |inbound| drop(inbox.blocking_send(Event::Inbound(inbound))))
 }
 
@@ -256,7 +255,8 @@ fn errors_sink(inbox: mpsc::Sender<Event>) -> counters::ErrorsSink {
 
 /// Delivers new GPU inventories to the core.
 fn gpu_sink(inbox: mpsc::Sender<Event>) -> gpu_hosts::Tell {
-    // Inventories come on threads that may wait. A closed channel means that the daemon is ending.
+    // Inventories arrive on threads that may wait. A closed channel means that the daemon is
+    // ending.
     Box::new(move |gpus| drop(inbox.blocking_send(Event::GpuHosts(gpus))))
 }
 
@@ -289,7 +289,7 @@ struct Shell {
     service_manager: ServiceManager,
     progress: Option<progress::ProgressDisplay>,
     options: DaemonOptions,
-    /// Configuration as it was last read without errors.
+    /// Configuration that was last read without errors.
     config_read: Config,
     pauses: PauseWatch,
     last: Option<Arc<Snapshot>>,
@@ -355,7 +355,7 @@ impl Shell {
                     signals::Signal::Stop => break,
                     signals::Signal::Reload => self.reload(),
                 },
-                // The next turn handles the deadlines, or lets them wait.
+                // The next turn handles the deadlines or postpones them.
                 () = sleep_until(wake) => {}
                 () = sleep_until(self.reopen_at) => self.reopen(),
                 Some(what) = failure.recv() => anyhow::bail!(what),
@@ -371,13 +371,13 @@ impl Shell {
         Ok(self.finish())
     }
 
-    /// Stops all parts, each after those that it serves. Returns the last state; `None` if the core
-    /// never published one.
+    /// Stops all parts, each after the parts that it serves. Returns the last published state;
+    /// `None` if the core published none.
     fn finish(mut self) -> Option<Arc<Snapshot>> {
         self.service_manager.stopping();
         self.controller.stop();
         self.counters.stop();
-        // The past takes the last readings.
+        // The recorded past receives the last readings.
         if let Some(past) = self.records.past {
             past.finish();
         }
@@ -400,8 +400,8 @@ impl Shell {
         self.last.map(|_| Arc::new(end))
     }
 
-    /// Handles deadlines that are due, after all datagrams that have arrived. `has_waiting` says
-    /// that events wait in the channel. Returns the time to look again; `None` if it handled some.
+    /// Handles due deadlines, after all arrived datagrams. `has_waiting` tells whether events wait
+    /// in the channel. Returns the next time to check; `None` if deadlines were handled.
     fn heed_deadlines(
         &mut self,
         arrivals: &mut ArrivalsFirst,
@@ -467,7 +467,7 @@ impl Shell {
                 }
                 Effect::Prepare(job) => self.start_plan(job, Event::Prepared, failed.clone()),
                 Effect::Serve(forthcoming) => self.sa_handle.serve(forthcoming),
-                // Only a dry run makes this effect.
+                // Only a dry run causes this effect.
                 Effect::Foreseen(_) => {}
                 Effect::Publish(snapshot) => {
                     log_role(self.last.as_deref(), &snapshot);
@@ -508,7 +508,7 @@ impl Shell {
         }
     }
 
-    /// Tells the core of a pause of this process, and of an epoch that has ended this manager's,
+    /// Reports to the core a pause of this process, and an epoch that has ended this manager's,
     /// before the core takes, answers or sends anything else. Returns whether there was a pause.
     fn doubt_mastership(&mut self) -> bool {
         let pause = self.pauses.look();
@@ -530,7 +530,8 @@ impl Shell {
         self.core.handle(Event::Paused(pause), self.clock.now());
     }
 
-    /// Computes a plan on a blocking thread; the core gets the event that `planned` makes of it.
+    /// Computes a plan on a blocking thread; `planned` turns the outcome into the event for the
+    /// core.
     fn start_plan(
         &self,
         job: Box<rsm_plan::PlanJob>,
@@ -546,7 +547,7 @@ impl Shell {
                     // A closed channel means that the daemon is ending.
                     drop(inbox.send(planned(outcome)).await);
                 }
-                // After a plan panicked, only a new process is safe: it reads the hardware anew.
+                // If planning panics, only a new process is safe: it reads the hardware anew.
                 Err(error) => drop(
                     failed
                         .send(format!("computing a plan failed: {error}"))
@@ -576,7 +577,7 @@ impl Shell {
     }
 }
 
-/// Waits until `when`; for ever if it is `None`.
+/// Waits until `when`; `None` waits for ever.
 async fn sleep_until(when: Option<tokio::time::Instant>) {
     match when {
         Some(when) => tokio::time::sleep_until(when).await,
@@ -584,7 +585,7 @@ async fn sleep_until(when: Option<tokio::time::Instant>) {
     }
 }
 
-/// Logs why rebalancing leaves the routes as they are.
+/// Logs the reason for which rebalancing keeps the routes.
 fn log_unmoved(outcome: &rsm_plan::Outcome) {
     if let rsm_plan::Outcome::Unchanged { why, .. } = outcome {
         tracing::info!("no route is moved off the fullest links: {why}");
@@ -615,7 +616,7 @@ fn log_role(before: Option<&Snapshot>, now: &Snapshot) {
 }
 
 fn log_convergence(convergence: &Convergence, snapshot: &Snapshot, view: &View) {
-    // The view counted them before this call, when the snapshot was published.
+    // The view has counted the nodes before this call, when the snapshot was published.
     let status = view.status();
     tracing::info!(
         generation = status.generation,

@@ -1,4 +1,4 @@
-//! Changes of the overlay, each of which is made as a whole or not at all.
+//! Changes of the overlay. Each change is made as a whole or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -21,23 +21,23 @@ pub struct Change {
     /// P_Key of the partition without the membership bit, 0x0001 to 0x7fff; 0x7fff for
     /// [`Action::LimitDefault`].
     pub p_key: u16,
-    /// The change.
+    /// The action on the partition.
     pub action: Action,
     /// Identity of the caller.
     pub by: String,
     /// Time of the change, in milliseconds since the Unix epoch.
     pub at_unix_ms: u64,
-    /// P_Keys that the caller may change. A claim to index 0 ends another partition's claim to
-    /// index 0 of the same port, if that partition is among them.
+    /// P_Keys that the caller may change. A claim to index 0 of a port ends another partition's
+    /// claim to it, if the caller may change that partition.
     pub may_change: Vec<RangeInclusive<u16>>,
-    /// Whether ports may lose partners by the change.
+    /// Whether ports may lose communication partners by the change.
     pub when_cut_off: WhenCutOff,
 }
 
 /// Treatment of a request that cuts ports off from others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenCutOff {
-    /// Refuse the change: the caller shall first see which ports are concerned.
+    /// Refuse the change: the caller must first see the ports that are concerned.
     Refuse,
     /// Make the change: the caller has seen the ports, or cannot answer a question.
     Accept,
@@ -59,14 +59,14 @@ pub enum Action {
     Add(BTreeMap<Guid, Member>),
     /// Replaces all members by these.
     Replace(BTreeMap<Guid, Member>, WhenEmpty),
-    /// Removes members; ignores ports that are not members.
+    /// Removes members. Ports that are not members are ignored.
     Remove(BTreeSet<Guid>, WhenEmpty),
     /// Replaces the settings of the partition.
     Configure(PartitionSettings),
     /// Removes the partition with all members.
     Delete,
-    /// Makes all ports limited members of the default partition (`true`), or leaves them as the
-    /// file says.
+    /// Makes all ports limited members of the default partition (`true`), or applies the
+    /// memberships of the file (`false`).
     LimitDefault(bool),
 }
 
@@ -75,7 +75,7 @@ pub enum Action {
 pub enum Existing {
     /// Refuse the change.
     Refuse,
-    /// Add the members if the settings are the same; else refuse the change.
+    /// Add the members if the settings are equal; otherwise refuse the change.
     Same,
     /// Add the members and keep the settings.
     Extend,
@@ -90,7 +90,7 @@ pub enum WhenEmpty {
     Delete,
 }
 
-/// Why a change was refused. The overlay is unchanged.
+/// Reason why a change was refused. The overlay is unchanged.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChangeError {
     /// No partition has the P_Key.
@@ -141,7 +141,7 @@ pub enum ChangeError {
         /// The name, shortened.
         name: String,
     },
-    /// A GUID that no port has.
+    /// A port GUID that no port can have.
     #[error("{guid} is no port GUID: expected 1 to 16 hexadecimal digits that are not all 0 or f")]
     Guid {
         /// The GUID.
@@ -156,7 +156,7 @@ pub enum ChangeError {
         /// The port.
         guid: Guid,
     },
-    /// Another partition claims index 0 of the port, and the caller may not change that one.
+    /// Another partition claims index 0 of the port, and the caller may not change that partition.
     #[error(
         "{guid}: index 0 of its P_Key table belongs to the partition {}, which you may not change: ask without index 0",
         PKey(*.p_key)
@@ -191,7 +191,7 @@ pub enum ChangeError {
         /// Number of keys that its table holds.
         capacity: usize,
     },
-    /// Ports would be cut off, which the caller has not accepted.
+    /// Ports would be cut off, and the caller has not accepted that.
     #[error(
         "partition {}: {loss}; they lose their connections there. Nothing is changed: ask again with `accept_cut_off` to \
          do it all the same", PKey(*.p_key)
@@ -202,7 +202,7 @@ pub enum ChangeError {
         /// The ports that would be cut off.
         loss: PartitionLoss,
     },
-    /// The plan was refused. Changes that were made together share the refusal.
+    /// The plan was refused. Changes made together share the refusal.
     #[error("the plan with this change was refused: {reason}")]
     Plan {
         /// Reason of the refusal.
@@ -224,9 +224,10 @@ fn others(settings: &[&str]) -> String {
 }
 
 impl Overlay {
-    /// Returns the overlay after a change, given the partitions `file` of the file.
+    /// Returns the overlay after a change, given the partitions `file` of the partition file.
     ///
     /// # Errors
+    ///
     /// The first reason why the change cannot be made.
     pub fn apply(&self, change: &Change, file: &Partitions) -> Result<Overlay, ChangeError> {
         let mut next = self.clone();
@@ -254,7 +255,8 @@ impl Overlay {
                 };
                 let gone = before.filter(|guid| !members.contains_key(guid));
                 let gone: BTreeSet<Guid> = gone.copied().collect();
-                // Members are added first, so that a partition which keeps some is never empty.
+                // Members are added first, so that a partition that keeps some members is never
+                // empty.
                 next.add(change, members, file)?;
                 next.remove(p_key, &gone, *when_empty)?;
             }
@@ -401,7 +403,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Ends other partitions' claims to index 0 for those of these members that claim it.
+    /// Ends other partitions' claims to index 0 of those members that now claim it.
     fn take_index0(
         &mut self,
         change: &Change,
@@ -461,7 +463,7 @@ impl Overlay {
 }
 
 impl OverlayPartition {
-    /// The members among `guids` that claim index 0. Iterates over the smaller of the two sets.
+    /// The members in `guids` that claim index 0. Iterates over the smaller of the two sets.
     fn claims_among(&self, guids: &BTreeSet<Guid>) -> Vec<Guid> {
         let claims = |guid: &Guid| self.members.get(guid).is_some_and(|member| member.index0);
         if guids.len() <= self.members.len() {

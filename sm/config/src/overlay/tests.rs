@@ -233,7 +233,7 @@ fn index_0_belongs_to_one_partition_and_is_not_taken_from_others_of_other_tenant
         .apply(&first(0x11, true), &none())
         .expect("all is his");
     assert!(index0(&moved, 0x11) && !index0(&moved, 0x10));
-    // Restored from a store where both claim it, one keeps it.
+    // In a store, both partitions claim index 0; one of them keeps it.
     let both = [0x10, 0x11].map(|p_key| {
         let mut one = OverlayPartition::clone(moved.find(p_key).expect("it is there"));
         one.members.insert(Guid(1), member(Membership::Full, true));
@@ -255,7 +255,7 @@ fn empty_partitions_stay_or_go_as_asked() {
     assert_eq!(held(&kept, 0x10), [0; 0]);
     assert!(after(remove(&[1, 2], WhenEmpty::Delete)).is_empty());
     assert_eq!(held(&after(remove(&[1, 9], WhenEmpty::Delete)), 0x10), [2]);
-    // One that was made without members does not go for a port that is none.
+    // A partition created without members is not deleted when a port that is no member is removed.
     let again = kept.apply(&remove(&[5], WhenEmpty::Delete), &none());
     assert_eq!(again.as_ref(), Ok(&kept));
     let set = change(0x10, Action::Replace(members(&[2, 4]), WhenEmpty::Delete));
@@ -300,7 +300,7 @@ fn default_partition_is_neither_made_nor_deleted_but_has_members_and_can_be_limi
     ] {
         assert_eq!(rule(full), Some(Membership::Full), "{full:?}");
     }
-    // A set of members of it needs none there before.
+    // Replacing the members requires no former members.
     let set = change(0x7fff, Action::Replace(members(&[4]), WhenEmpty::Keep));
     assert_eq!(held(&with(&[set], &file), 0x7fff), [4]);
     let guids = BTreeSet::from([Guid(1)]);
@@ -339,7 +339,7 @@ fn overlay_adds_partitions_with_groups_beside_those_of_the_file() {
     let group = list[0].groups.first().expect("its broadcast group");
     assert_eq!(group.mgid.to_string(), "ff12:401b:8010::ffff:ffff");
     assert_eq!((group.sl, group.q_key), (3, 0x0b1b));
-    // Without changes the file's partitions are those of before, as the same value.
+    // Without changes, the result is the file's partitions, as the same value.
     assert!(Arc::ptr_eq(
         &Overlay::default().over(&file).partitions,
         &file

@@ -8,10 +8,10 @@ use super::report::{Report, quoted};
 use super::syntax::{Item, Word};
 use super::value;
 
-/// Characters of a word above which no suggestion is made.
+/// Maximum length, in characters, of a word for which a suggestion is made.
 const SUGGEST_MAX: usize = 32;
 
-/// Flags of a definition: about its partition and its groups.
+/// Flags of a definition, which concern its partition and its groups.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flags {
     pub(super) ipoib: bool,
@@ -97,8 +97,8 @@ pub(super) fn definition_flags(
 /// The flags of a group.
 const GROUP_FLAGS: [&str; 7] = ["mtu", "rate", "scope", "Q_Key", "TClass", "sl", "FlowLabel"];
 
-/// The flag named `word`: one of `more`, or one of a group. `None`, and an error, if there is no
-/// such flag.
+/// The flag named `word`: one of `more`, or a flag of a group. `None`, after an error was reported,
+/// if there is no such flag.
 pub(super) fn flag_name(
     word: Word<'_>,
     more: &[&'static str],
@@ -108,7 +108,8 @@ pub(super) fn flag_name(
     known(word, "flag", &names, report)
 }
 
-/// The name in `names` that `word` means. `None`, and an error about `what`, if there is none.
+/// The name in `names` that `word` stands for. `None`, after an error about `what` was reported, if
+/// there is none.
 pub(super) fn known(
     word: Word<'_>,
     what: &str,

@@ -7,8 +7,8 @@
 //! A definition ends with `;`, `#` begins a comment, and a line of members that begins with `mgid=`
 //! is a multicast group. All of OpenSM's syntax is accepted with the same effect, except for its
 //! guesses: where OpenSM assumes a value, omits a word, or drops the rest of the file and opens
-//! every partition, there is an error here, and with one error nothing of the file is used. Rates
-//! and MTUs can also be written in units: `rate=400G`, `mtu=4096`.
+//! every partition, rsm reports an error, and a file with an error has no effect at all. Rates and
+//! MTUs can also be written in units: `rate=400G`, `mtu=4096`.
 
 mod build;
 mod flags;
@@ -32,7 +32,7 @@ use super::PartitionConfig;
 use super::finding::{ConfigFinding, any_error};
 use super::text_file::{ConfigError, is_missing, read_text};
 
-/// Parses `text`, the content of `file`. The partitions may be used only if no finding is an error.
+/// Parses `text`, the content of `file`. The partitions are usable only if no finding is an error.
 pub fn parse_partitions(
     file: &Path,
     text: &str,
@@ -52,7 +52,7 @@ pub fn parse_partitions(
     (partitions, report.finish())
 }
 
-/// Reads the file that `config` names; without a file, every port is a full member of the default
+/// Reads the file that `config` names. Without a file, every port is a full member of the default
 /// partition.
 ///
 /// # Errors

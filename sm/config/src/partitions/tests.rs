@@ -16,7 +16,7 @@ fn said(text: &str) -> Vec<String> {
     read(text).1.iter().map(ConfigFinding::to_string).collect()
 }
 
-/// All definitions of a file, a line each.
+/// All definitions of a file, one per line.
 fn dump(partitions: &Partitions) -> String {
     let mut out = String::new();
     for Partition {

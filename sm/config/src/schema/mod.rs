@@ -1,8 +1,7 @@
-//! Every key there is: [`Config`], reading, the sample and the messages are all made from this
-//! table.
+//! The table of all keys, from which [`Config`], the parser, the sample and the messages are made.
 //!
-//! Keys marked `at start` take effect only at the start. A reload compares the configuration with
-//! that of the start, so that taking a change back also ends its finding.
+//! A change of a key marked `at start` takes effect only at the next start. A reload compares the
+//! configuration with that of the start, so that reverting a change also ends its finding.
 #![allow(
     rustdoc::broken_intra_doc_links,
     reason = "the texts are also for operators, and name sections as the file does"
@@ -38,7 +37,7 @@ use super::{
 
 /// One hour in milliseconds: longer intervals are a mistake in the unit.
 const HOUR_MS: u64 = 3_600_000;
-/// One minute in milliseconds: a longer wait for one answer would delay a sweep for ever.
+/// One minute in milliseconds: a longer wait for one answer would stall a sweep.
 const MINUTE_MS: u64 = 60_000;
 
 pub(super) const fn number(min: u64, max: u64) -> Kind {
@@ -808,11 +807,11 @@ sections! {
 }
 
 impl Config {
-    /// Limits of `sweep.window`: Linux queues no more datagrams of a port.
+    /// Limits of `sweep.window`: Linux queues at most this number of datagrams of a port.
     pub(super) const WINDOW: RangeInclusive<u32> = 4..=ClientConfig::UMAD_WINDOW;
 }
 
-/// The section that includes the options of the routing engines.
+/// The section that contains the options of the routing engines.
 const ROUTING: &str = "routing";
 
 static FIELDS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
@@ -835,7 +834,7 @@ static FIELDS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
     keys.chain(options).collect()
 });
 
-/// Every key; those of the engines follow those of all sections.
+/// Every key; the keys of the engines follow those of all sections.
 pub(super) fn fields() -> &'static [ConfigKey] {
     &FIELDS
 }

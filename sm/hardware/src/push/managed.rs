@@ -86,7 +86,7 @@ impl ManagedPush {
 }
 
 impl Push {
-    /// Queues the blocks of a port, if they may be sent now.
+    /// Queues the managed blocks of a port that may be sent now.
     pub(super) fn release_managed(&mut self, inventory: &Inventory, port: PortKey) {
         if self.stopped {
             return;
@@ -151,7 +151,7 @@ impl Push {
             _ => false,
         };
         if is_habit && inventory.learn_refused_block(key) {
-            // A habit is no failure.
+            // A habit is not a failure.
             self.failures
                 .retain(|failure| failure.task != Task::Managed(key));
             if key.is_qos() {
@@ -162,7 +162,7 @@ impl Push {
         self.vport_limits_settled(inventory, key);
     }
 
-    /// Handles the settled limits of a virtual port, which may now become Active.
+    /// Handles settled rate limits of a virtual port, which may now become Active.
     fn vport_limits_settled(&mut self, inventory: &Inventory, key: BlockKey) {
         if let Some(index) = key.vport()
             && self.managed.vport_limits.remove(&(key.port, index))
@@ -171,7 +171,7 @@ impl Push {
         }
     }
 
-    /// Adds the blocks of a port that replace a block that its kind of device refused.
+    /// Adds the blocks of a port that replace a block refused by its kind of device.
     fn take_other_form(&mut self, inventory: &Inventory, port: PortKey) {
         let source = Source::of_plan(inventory, &inventory.alias_guids, &self.plan);
         let blocks = differing_blocks(&source, port, Origin::Qos);

@@ -1,8 +1,8 @@
-//! Designed cables with an end that may be any of several ports.
+//! Designed cables with one end that may be any of several ports.
 //!
-//! A cable that fits is right, whichever port it is in. For one that does not, a port is chosen so
-//! that few moves are needed: the one that closes a ring, else a free one, else one with a cable
-//! that no line designs. With such choices the number of moves need not be the least.
+//! A present cable that fits is right, whichever port it is in. Otherwise the end is the port that
+//! needs few moves: a port that closes a ring, else a free port, else a port with a cable that no
+//! line designs. The number of moves need not be minimal for such cables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +13,13 @@ use super::{Joined, Spot, UnclearCable};
 pub(super) struct Choice {
     /// Line of the design.
     pub(super) line: usize,
-    /// The end that is certain.
+    /// The end with a certain port.
     pub(super) spot: Spot,
-    /// The ports that the other end may be.
+    /// Candidate ports of the other end.
     pub(super) others: BTreeSet<Spot>,
 }
 
-/// Chooses the other end of each of the choices of `resolved`.
+/// Chooses a port for the open end of each choice in `resolved`.
 pub(super) fn settle(resolved: &mut Resolved, present: &Joined) {
     let mut open = Vec::new();
     for choice in std::mem::take(&mut resolved.choices) {
@@ -58,7 +58,8 @@ pub(super) fn settle(resolved: &mut Resolved, present: &Joined) {
     }
 }
 
-/// Settles pairs of choices that have each other's plug: exchanging two plugs makes both right.
+/// Settles pairs of choices in which each port has the plug that the other port needs: one swap
+/// corrects both.
 fn close_rings(wanted: &mut Joined, open: &mut Vec<Choice>, present: &Joined) {
     let ends: BTreeMap<Spot, usize> = open
         .iter()

@@ -1,4 +1,4 @@
-//! The names of a design, as nodes and ports of a fabric.
+//! Looks up the names of a design as nodes and ports of a fabric.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ use crate::fabric::Fabric;
 /// A design with its names looked up.
 #[derive(Default)]
 pub(super) struct Resolved {
-    /// Cables whose two ends are certain, by both ends.
+    /// Cables with two certain ends, by both ends.
     pub(super) wanted: Joined,
     /// Cables with one end that may be any of several ports.
     pub(super) choices: Vec<Choice>,
-    /// Nodes that the design names, one by each name.
+    /// Nodes that a name of the design stands for alone.
     pub(super) named: BTreeSet<Guid>,
     /// Names that no node has.
     pub(super) absent: Vec<AbsentNode>,
@@ -82,10 +82,10 @@ impl Resolved {
         }
     }
 
-    /// Adds a cable, with the nodes that its ends may be at.
+    /// Adds a cable, given the nodes at which each end may be.
     ///
     /// # Errors
-    /// Why it cannot be compared.
+    /// The reason why the cable cannot be compared.
     fn add(
         &mut self,
         cable: &DesignedCable,
@@ -128,7 +128,8 @@ impl Resolved {
         }
     }
 
-    /// Adds a cable from `spot` to any port of the nodes `meant`, or to their port `port`.
+    /// Adds a cable from `spot` to the port `port` of any node in `meant`; to any of their ports if
+    /// `port` is `None`.
     fn add_choice(
         &mut self,
         line: usize,
@@ -202,7 +203,7 @@ impl Directory {
         }
     }
 
-    /// The nodes that a name of the design stands for, ascending.
+    /// The nodes that a name of the design matches, ascending.
     fn find(&self, name: &str) -> Vec<Guid> {
         if let Some(nodes) = self.by_name.get(name) {
             return nodes.iter().copied().collect();
@@ -229,10 +230,10 @@ impl Directory {
             .collect()
     }
 
-    /// Checks that a node has a port of this number.
+    /// Checks that a node has a port with this number.
     ///
     /// # Errors
-    /// The sentence that it has not.
+    /// A sentence that says that the port does not exist.
     fn check(&self, place: Place, port: PortNum, name: &str) -> Result<(), String> {
         let Place::Node(guid) = place else {
             return Ok(());
@@ -265,8 +266,8 @@ fn fits(pattern: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// The operator's name of a switch in the description that managed switches make from it:
-/// `leaf-03` in `MF0;leaf-03:MQM8700/U1`.
+/// The operator's name of a switch, taken from the description that managed switches derive from
+/// it: `leaf-03` in `MF0;leaf-03:MQM8700/U1`.
 fn switch_name(description: &str) -> Option<&str> {
     let (chassis, rest) = description.split_once(';')?;
     let (name, model) = rest.rsplit_once(':')?;

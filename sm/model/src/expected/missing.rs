@@ -13,10 +13,12 @@ use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::text::count;
 
-/// Entries with findings of their own; the rest share one finding. A dead rack of switches fits.
+/// Number of entries with findings of their own; one more finding counts the rest. The switches of
+/// a dead rack fit.
 const FINDINGS: usize = 64;
 
-/// Cables that the finding about one exchange names; two exchanged cables are the common case.
+/// Number of cables that the finding about one exchange names; two exchanged cables are the common
+/// case.
 const NAMED_CABLES: usize = 4;
 
 /// The kinds of missing entries.
@@ -26,7 +28,7 @@ pub enum MissingKind {
     Switch,
     /// Cables between switches that are present.
     Cable,
-    /// Cables between switches that lead elsewhere than before, all ends of them cabled.
+    /// Cables between switches that lead elsewhere than before, while every end has a cable.
     Exchanged,
     /// A channel adapter or router.
     Host,
@@ -43,7 +45,7 @@ pub struct Missing {
     pub kind: MissingKind,
     /// Name of the node.
     pub name: String,
-    /// Time at which the part went missing; with several cables, that of the first.
+    /// Time at which the part went missing; for several cables, the time of the first one.
     pub at: LostAt,
     /// State of the first missing port before the loss.
     pub state: PortState,
@@ -51,15 +53,16 @@ pub struct Missing {
     pub cables: Vec<(PortKey, PortKey)>,
     /// The names of the nodes at the other ends, in the same order.
     pub peers: Vec<String>,
-    /// Number of hosts that are missing because their only cables lead to this switch.
+    /// Number of missing hosts that are listed with this switch: all cables of such a host lead to
+    /// missing switches, the first cable to this switch.
     pub hosts_behind: usize,
-    /// Number of routes, each from a switch to a LID, that the next plan moved; `None` if they were
-    /// not counted.
+    /// Number of routes, each from a switch to a LID, that the next plan moved; `None` if the plan
+    /// did not count them.
     pub moved: Option<u64>,
     /// Redundancy left, as text for the operator; empty if none was lost.
     pub left: String,
-    /// Where the ends of exchanged cables lead now, or which end of missing ones is disabled, as
-    /// text for the operator; empty if the cables are gone.
+    /// Present far ends of exchanged cables, or the disabled end of missing cables, as text for the
+    /// operator; empty if the cables are gone.
     pub now: String,
 }
 
@@ -106,7 +109,7 @@ impl fmt::Display for MissingCounts {
     }
 }
 
-/// Links of a switch to other switches: how many it has, and had.
+/// Number of links from a switch to other switches, now and before.
 #[derive(Clone, Copy)]
 struct Links {
     up: usize,
@@ -170,7 +173,7 @@ impl Expected {
         })
     }
 
-    /// The entry for one exchange, given the ends of its cables (at least one).
+    /// The entry for one exchange, given the ends of its cables (at least one end).
     fn exchanged(&self, fabric: &Fabric, ends: &[PortKey]) -> Missing {
         let before = |end: &PortKey| Some((*end, self.recabled.get(end)?));
         let before: Vec<(PortKey, &LostPort)> = ends.iter().filter_map(before).collect();
@@ -210,8 +213,8 @@ impl Expected {
         }
     }
 
-    /// Missing hosts whose missing cables all lead to missing switches, each with the first such
-    /// switch.
+    /// Missing hosts whose missing cables all lead to missing switches, each with the first of
+    /// these switches.
     fn hosts_behind(&self) -> BTreeMap<Guid, Guid> {
         let is_lost_switch = |guid: &Guid| {
             let node = self.nodes.get(guid);
@@ -260,7 +263,8 @@ impl Expected {
         }
     }
 
-    /// Missing cables between present nodes, each under the end whose node misses more.
+    /// Missing cables between present nodes, each listed under the end whose node misses more
+    /// cables.
     fn cables_by_node(&self, fabric: &Fabric) -> BTreeMap<Guid, Vec<(PortKey, PortKey)>> {
         let mut cables = BTreeSet::new();
         let mut count: BTreeMap<Guid, usize> = BTreeMap::new();
@@ -324,7 +328,7 @@ impl Expected {
         Some(format!("{} is disabled", self.port_name(fabric, end)))
     }
 
-    /// Fills in the fields that entries of nodes and of cables share.
+    /// Fills in the fields that entries of nodes and entries of cables share.
     fn described(&self, fabric: &Fabric, key: PortKey, cables: Vec<(PortKey, PortKey)>) -> Missing {
         let ends = cables.iter().flat_map(|(near, far)| [near, far]);
         let ports: Vec<LostPort> = ends
@@ -352,7 +356,7 @@ impl Expected {
         }
     }
 
-    /// The switch at a far end that has the smallest share of its links left.
+    /// The switch at a far end of these cables that keeps the smallest share of its links.
     fn worst_neighbour(
         &self,
         fabric: &Fabric,
@@ -392,7 +396,7 @@ impl Expected {
         kind == Some(NodeType::Switch)
     }
 
-    /// The name of a node, present or missing; its GUID where it has none.
+    /// The name of a node, present or missing; the GUID if the node has no name.
     pub fn name(&self, fabric: &Fabric, guid: Guid) -> String {
         match (fabric.find(guid), self.nodes.get(&guid)) {
             (Some(ix), _) => fabric.node(ix).name(),
@@ -406,8 +410,8 @@ impl Expected {
         format!("{} port {}", self.name(fabric, port.node), port.port)
     }
 
-    /// Findings about missing entries: one each for the first `FINDINGS`, and one about the rest.
-    /// Differences from the design follow.
+    /// Findings about missing entries: one finding for each of the first `FINDINGS` entries, and
+    /// one for all others. Findings about differences from the design follow.
     pub fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
         let mut missing = self.missing(fabric);
         missing.sort_by_key(|missing| (missing.kind, missing.key));

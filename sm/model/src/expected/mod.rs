@@ -1,13 +1,13 @@
-//! The expected fabric: nodes and cables that were present at both ends once, and are missing now.
+//! The expected fabric: nodes and cables that were once present at both ends, and are missing now.
 //!
 //! [`Expected`] holds only the parts that the present [`Fabric`] lacks, port by port. A convergence
 //! changes no more of it than changed in the fabric, and snapshots share it. A missing port stays
 //! expected until it is cabled again, or an operator [accepts](Expected::accept) the loss for good.
 //!
-//! Findings, `rsmctl expect`, the names of missing nodes and the former cable of a port all come
-//! from here. The store also holds the present cables, so that losses while no manager ran are
-//! noticed. Switch ports with another cable than before keep a record of the former cable: if no
-//! end of such cables is free, the cables were exchanged.
+//! Findings, `rsmctl expect`, the names of missing nodes and the former cable of a port all use
+//! this module. The store also keeps the present cables, so that losses are noticed that happened
+//! while no manager ran. A switch port with another cable than before keeps a record of the former
+//! cable: if every end of such cables has a cable now, the cables were exchanged.
 
 mod designed;
 mod missing;
@@ -27,21 +27,21 @@ pub use self::missing::{Missing, MissingCounts, MissingKind};
 use crate::design::Comparison;
 use crate::fabric::{Delta, Fabric, Node, Port};
 
-/// Bound of missing ports: more than a fabric that uses up the LID space has (45,056 hosts under
-/// 64-port switches have 270,336). Ports beyond it are counted, and not expected.
+/// Maximum number of missing ports, above the number in a fabric that uses up the LID space (45,056
+/// hosts under 64-port switches have 270,336). Further ports are counted, but not expected.
 pub(crate) const MAX_LOST_PORTS: usize = 1 << 20;
 
-/// Bound of missing nodes: as many as can have LIDs.
+/// Maximum number of missing nodes: the number of unicast LIDs.
 pub(crate) const MAX_LOST_NODES: usize = Lid::UNICAST_LAST.0 as usize;
 
-/// When a node or cable went missing.
+/// Time at which a node or cable went missing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LostAt {
-    /// While no subnet manager with this state was running.
+    /// The part went missing while no subnet manager with this state was running.
     Unknown,
-    /// In an earlier run, in milliseconds since the Unix epoch.
+    /// The part went missing in an earlier run, at this time in milliseconds since the Unix epoch.
     Unix(u64),
-    /// In this run.
+    /// The part went missing in this run, at this time.
     Run(Time),
 }
 
@@ -54,8 +54,8 @@ pub struct LostPort {
     pub at: LostAt,
     /// State of the port before the loss.
     pub state: PortState,
-    /// Number of routes, each from a switch to a LID, that the next plan moved; `None` if they were
-    /// not counted.
+    /// Number of routes, each from a switch to a LID, that the next plan moved; `None` if the plan
+    /// did not count them.
     pub moved: Option<u64>,
 }
 
@@ -94,21 +94,20 @@ pub enum Accept {
     Port(PortKey),
 }
 
-/// The nodes and cables missing from the present fabric.
+/// The nodes and cables that the present fabric lacks.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Expected {
     ports: BTreeMap<PortKey, LostPort>,
     nodes: BTreeMap<Guid, LostNode>,
-    /// Former cables of switch ports that lead to another switch port now.
+    /// Former cables of switch ports that now lead to another switch port.
     recabled: BTreeMap<PortKey, LostPort>,
     /// Number of missing ports and nodes beyond the limits.
     dropped: u64,
-    /// The last comparison with the design; empty without one.
+    /// The last comparison with the design; empty if there is no design.
     design: Arc<Comparison>,
 }
 
-/// The cabling that a run stores for the next one: both the present and the missing cables are
-/// expected.
+/// The cabling that a run stores for the next run: both present and missing cables are expected.
 #[derive(Clone, Default, Debug)]
 pub struct Cabling {
     /// The fabric at the end of the run.
@@ -118,7 +117,7 @@ pub struct Cabling {
 }
 
 impl Cabling {
-    /// Nodes whose stored record differs from that in `earlier`.
+    /// Nodes whose stored record differs from the record in `earlier`.
     pub fn differing(&self, earlier: &Cabling) -> BTreeSet<Guid> {
         let nodes = earlier.fabric.differing_nodes(&self.fabric);
         let mut differing: BTreeSet<Guid> = nodes.map(|node| node.guid).collect();
@@ -132,14 +131,14 @@ impl Cabling {
         differing
     }
 
-    /// The record of a node; `None` if none is stored.
+    /// The stored record of a node; `None` if there is none.
     pub fn node(&self, guid: Guid) -> Option<LostNode> {
         let there = || Some(LostNode::of(self.fabric.node_of(guid)?, LostAt::Unknown));
         self.missing.node(guid).cloned().or_else(there)
     }
 
-    /// The ports of a node whose cable is present or missing. A port with another cable than before
-    /// is listed with the former one.
+    /// The ports of a node with a present or missing cable. A port with another cable than before
+    /// is listed with its former cable.
     pub fn cables_of(&self, guid: Guid) -> BTreeMap<PortKey, LostPort> {
         let node = self.fabric.node_of(guid);
         let mut cables: BTreeMap<PortKey, LostPort> =
@@ -164,7 +163,7 @@ impl Cabling {
             .collect()
     }
 
-    /// All stored parts as missing: the state before the first sweep, which removes the parts that
+    /// All stored parts, as missing: the state before the first sweep, which removes each part that
     /// it finds.
     pub fn recalled(&self) -> Expected {
         let mut expected = Expected::default();
@@ -180,8 +179,8 @@ impl Cabling {
         expected
     }
 
-    /// The stored parts that `present` lacks. Equals [`Cabling::recalled`] updated by all of
-    /// `present`, and builds no search trees of a whole fabric.
+    /// The stored parts that `present` lacks. The result equals [`Cabling::recalled`] updated by
+    /// all of `present`, without building search trees of a whole fabric.
     pub fn missing_from(&self, present: &Fabric) -> Expected {
         let mut expected = Expected::default();
         for node in self.fabric.nodes() {
@@ -230,10 +229,10 @@ impl Cabling {
     }
 }
 
-/// The cabled ports of a fabric. Where the two ends of a cable disagree, the lower end counts.
+/// The cabled ports of a fabric. If the two ends of a cable disagree, the lower end decides.
 struct Cabled<'a> {
     fabric: &'a Fabric,
-    /// Result of [`Cabled::silent`], which looks at every cable.
+    /// Result of [`Cabled::silent`], which reads every cable.
     silent: OnceCell<BTreeSet<PortKey>>,
 }
 
@@ -267,7 +266,7 @@ impl<'a> Cabled<'a> {
     }
 }
 
-/// Other end of the cable, as the port itself shows it.
+/// Other end of the cable according to the port itself.
 fn shown_at(fabric: &Fabric, port: PortKey) -> Option<PortKey> {
     fabric.port(fabric.find_port(port)?).peer
 }
@@ -310,7 +309,7 @@ fn ports_of(node: Guid) -> RangeInclusive<PortKey> {
 }
 
 impl Expected {
-    /// Forgets the times of this run, which mean nothing in the next one.
+    /// Forgets the times of this run, which have no meaning in the next run.
     fn forget_times(&mut self) {
         let ports = self.ports.values_mut().chain(self.recabled.values_mut());
         let ports = ports.map(|port| &mut port.at);
@@ -322,7 +321,7 @@ impl Expected {
         }
     }
 
-    /// Whether nothing is missing, and all cables between switches are where they were.
+    /// Whether no part is missing, and all cables between switches have their former ends.
     pub fn is_empty(&self) -> bool {
         self.ports.is_empty()
             && self.nodes.is_empty()
@@ -330,7 +329,7 @@ impl Expected {
             && self.dropped == 0
     }
 
-    /// The last comparison with the design; empty without one.
+    /// The last comparison with the design; empty if there is no design.
     pub fn design(&self) -> &Arc<Comparison> {
         &self.design
     }
@@ -345,7 +344,7 @@ impl Expected {
         self.nodes.iter().map(|(&guid, node)| (guid, node))
     }
 
-    /// Missing cables of a node, whether it is there or not, ascending by its port.
+    /// Missing cables of a node, present or missing, ascending by its port.
     pub fn ports_of(&self, node: Guid) -> impl Iterator<Item = (PortKey, &LostPort)> {
         self.ports
             .range(ports_of(node))
@@ -417,9 +416,9 @@ impl Expected {
         }
     }
 
-    /// Follows a port that is cabled. If its former cable `before` and the present one are between
-    /// switches and differ, records the former one, of several the first. Forgets it once that
-    /// cable is put back.
+    /// Updates the record of the former cable of a cabled port. Records `before` if `before` and
+    /// the present cable join switches and differ; an older record stays. Drops the record once the
+    /// recorded cable is back.
     fn note_recabled(&mut self, key: PortKey, before: LostPort, new: &Fabric) {
         let is_back = |before: &LostPort| shown_at(new, key) == Some(before.peer);
         match self.recabled.get(&key) {
@@ -440,9 +439,9 @@ impl Expected {
         }
     }
 
-    /// Follows a port that is cabled. A host's port moved to another switch port is no longer
-    /// missing at the old one. A switch port with another cable leaves the old cable expected at
-    /// that cable's other end.
+    /// Removes a cabled port from the missing ones. If a host's port moved to another switch port,
+    /// the former switch port is no longer missing either. If a switch port has another cable, the
+    /// far end of the old cable stays missing.
     fn find(&mut self, key: PortKey, new: &Fabric) {
         let Some(lost) = self.ports.remove(&key) else {
             return;
@@ -470,8 +469,8 @@ impl Expected {
         fresh.for_each(|port| port.moved = Some(ways));
     }
 
-    /// Stops expecting the entries of `accept`; if it names an exchanged cable, all cables
-    /// exchanged with that one. Returns the number of nodes and ports that were expected.
+    /// Stops expecting the entries of `accept`; if it names an exchanged cable, all cables of the
+    /// same exchange. Returns the number of nodes and ports that were expected.
     pub fn accept(&mut self, accept: Accept, fabric: &Fabric) -> usize {
         let count = |expected: &Expected| {
             expected.ports.len() + expected.nodes.len() + expected.recabled.len()
@@ -504,7 +503,8 @@ impl Expected {
         if let Some(lost) = self.ports.remove(&key) {
             self.ports
                 .remove_entry_if(&lost.peer, |other| other.peer == key);
-            // The end that is cabled elsewhere keeps its present cable.
+            // If the far end has another cable now, that cable is accepted in place of the former
+            // one.
             self.recabled
                 .remove_entry_if(&lost.peer, |other| other.peer == key);
         }
@@ -520,9 +520,8 @@ impl Expected {
         }
     }
 
-    /// The exchanges of cables between switches, each as the ascending ends of its cables: every
-    /// end is cabled, and none as before. A cable with an end that is not cabled counts as missing
-    /// instead.
+    /// The exchanges of cables between switches, each as the ascending ends of its cables. Every
+    /// end has another cable than before; a cable with a free end counts as missing instead.
     fn exchanges(&self, fabric: &Fabric) -> Vec<Vec<PortKey>> {
         let is_whole = |(key, before): (&PortKey, &LostPort)| {
             let other = self.recabled.get(&before.peer);
@@ -548,7 +547,7 @@ impl Expected {
     }
 }
 
-/// Removal of an entry that a condition holds for.
+/// Removal of an entry if a condition holds for it.
 trait RemoveIf {
     fn remove_entry_if(&mut self, key: &PortKey, condition: impl FnOnce(&LostPort) -> bool);
 }

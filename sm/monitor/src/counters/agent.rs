@@ -16,8 +16,8 @@ use super::port::{NarrowEnd, PortReading, Sample, TRAFFIC};
 use super::request::{Capabilities, Redirect, Redirection, Request, class_port_info};
 use super::snapshot::{AgentCounters, AgentState};
 
-/// Time after which an agent's capabilities, and what it refused, are read again: its firmware may
-/// have changed.
+/// Time after which an agent's capabilities and refused attributes are read again, because its
+/// firmware may have changed.
 const CAPABILITIES_EVERY: Duration = Duration::from_secs(3600);
 
 /// Longest pause of an agent that does not answer.
@@ -26,7 +26,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// Shortest time until a busy agent is asked again.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Bound of successive redirections that are followed.
+/// Maximum number of successive redirections that are followed.
 const REDIRECTIONS: u8 = 3;
 
 /// The attributes that an agent has refused.
@@ -40,20 +40,20 @@ struct Refused {
     corrections: bool,
 }
 
-/// One reading of an agent's counters, under way.
+/// The reading of an agent's counters that is under way.
 #[derive(Clone, Debug)]
 struct Round {
     begun: Time,
-    /// Whether ports are read even if the sum has not moved.
+    /// Whether ports are read even if their sum has not moved.
     ports: bool,
     /// Whether 32-bit error counters of the ports are read.
     errors: bool,
     sums_done: bool,
-    /// Index of the port to read next, or whose second attribute is missing.
+    /// Index of the port to read next, or of the port whose second attribute is missing.
     cursor: usize,
     /// Answer to the first attribute of the port at the cursor.
     partial: Option<Sample>,
-    /// Requests for causes, to be sent before the next port; three at most.
+    /// Requests for the causes of errors, sent before the next port; at most three.
     causes: Vec<Request>,
     redirections: u8,
     attempt: u8,
@@ -67,7 +67,7 @@ pub(super) struct Agent {
     pub(super) due: Option<Time>,
     /// Whether each port, by index, has a cable whose link is up.
     linked: Box<[bool]>,
-    /// Other end of each port's present or last cable, by index.
+    /// Other end of each port's present or former cable, by index.
     cables: Box<[Option<PortKey>]>,
     sums_at: Time,
     ports_at: Time,
@@ -154,7 +154,7 @@ impl Agent {
         let shown = Arc::make_mut(&mut self.shown);
         if shown.lid != lid {
             shown.lid = lid;
-            // The LID may belong to another device now.
+            // Another device may have the LID now.
             self.redirect = None;
         }
         for (index, reading) in shown.ports.iter_mut().enumerate() {
@@ -162,7 +162,7 @@ impl Agent {
             let Some(port) = node.ports.get(number) else {
                 continue;
             };
-            // A link that was down in between has the same cable, so that its errors continue to
+            // A link that was down meanwhile has the same cable, so that its errors continue to
             // count.
             if let Some(peer) = port.peer
                 && self.cables[index]
@@ -197,7 +197,7 @@ impl Agent {
         !self.refused.wide && self.capabilities().wide()
     }
 
-    /// Whether one answer has all counters of a port.
+    /// Whether a single answer contains all counters of a port.
     fn has_wide_errors(&self) -> bool {
         self.has_wide() && self.capabilities().wide_errors()
     }
@@ -206,7 +206,7 @@ impl Agent {
         self.has_wide() || !self.refused.narrow
     }
 
-    /// The time at which the agent wants its turn.
+    /// The time at which the agent's next turn is due.
     pub(super) fn wants(&self) -> Time {
         let reading = match self.has_sums() {
             true => self.sums_at.min(self.ports_at),
@@ -222,8 +222,8 @@ impl Agent {
         self.redirect.as_deref()
     }
 
-    /// The next request of the reading under way, or of one that begins now; `None` if there is
-    /// nothing to read.
+    /// The next request of the reading under way, or of a reading that begins now; `None` if there
+    /// is nothing to read.
     pub(super) fn next_request(&mut self, now: Time) -> Option<Request> {
         if self.round.is_none() {
             self.round = Some(Box::new(Round {
@@ -267,7 +267,7 @@ impl Agent {
         })
     }
 
-    /// Whether the request under way may be repeated once more, given the limit `repetitions`.
+    /// Whether the request under way may be repeated, given the limit `repetitions`.
     pub(super) fn may_repeat(&mut self, repetitions: u8) -> bool {
         let Some(round) = &mut self.round else {
             return false;
@@ -294,17 +294,17 @@ impl Agent {
             self.not_before = now + config.interval * 2;
             self.has_moved = false;
         } else if self.ports_at <= now {
-            // Nothing of this agent can be read.
+            // No counter of this agent can be read.
             self.ports_at = now + config.ports_interval;
         }
     }
 
-    /// Handles an agent that did not answer: its next turn comes after a pause, which doubles each
-    /// time.
+    /// Handles an agent that did not answer: its next turn follows a pause, which each failure
+    /// doubles.
     pub(super) fn fail(&mut self, config: &CountersConfig, now: Time) {
         self.failures = self.failures.saturating_add(1);
         if self.redirect.take().is_some() {
-            // The redirection target may be gone: ClassPortInfo is read again.
+            // The redirection target may be gone, so that ClassPortInfo is read again.
             self.capabilities_at = now;
         }
         let doubled = config.interval * (1u32 << self.failures.min(16));
@@ -312,7 +312,7 @@ impl Agent {
         self.set_state(AgentState::Silent(self.failures));
     }
 
-    /// Handles a busy agent: its next turn comes after the usual time.
+    /// Handles a busy agent: its next turn follows after the usual time.
     pub(super) fn give_time(&mut self, config: &CountersConfig, now: Time) {
         self.pause(config.interval.max(BUSY_PAUSE), now);
         self.set_state(AgentState::Silent(self.failures.max(1)));
@@ -402,7 +402,7 @@ impl Agent {
         shown.capabilities = capabilities.mask;
         shown.capabilities2 = capabilities.mask2;
         match redirection {
-            // The named agent may redirect to itself.
+            // The target of a redirection may redirect to itself.
             Redirection::To(to) if self.redirect.as_deref() != Some(&to) => {
                 self.redirected(Redirection::To(to), now)
             }
@@ -425,7 +425,7 @@ impl Agent {
         let is_full = |counter: Counter| {
             sample.narrow.has(counter) && counter.narrow_max() == Some(sample.values[counter])
         };
-        // A sum at its end hides which counters move.
+        // A sum at its highest value hides which counters move.
         let moves = |counter: &Counter| {
             let value = sample.values[*counter];
             let differs = before
@@ -509,7 +509,7 @@ impl Agent {
         }
     }
 
-    /// Handles an answer that the agent does not know the attribute, or refuses the port.
+    /// Handles a status that says that the agent does not know the attribute, or refuses the port.
     fn refuse(&mut self, request: Request, status: Status, now: Time) -> Next {
         let is_of_port = status.code() == Status::INVALID_FIELD && !request.is_of_all_ports();
         match request {
@@ -529,7 +529,8 @@ impl Agent {
             }
             _ if request.is_of_all_ports() => self.refused.sums = true,
             Request::Wide(_) | Request::Narrow(_) if is_of_port => {
-                // The port is beyond those that count. What the other attribute showed is kept.
+                // The port is beyond the agent's last port. The counters of the other attribute are
+                // kept.
                 self.keep_partial(now);
             }
             Request::Wide(_) => self.refused.wide = true,
@@ -563,8 +564,8 @@ impl Agent {
     }
 }
 
-/// The next time after `at`, in steps of `every`, that is not before `now`; the phase stays unless
-/// it is late by more than one step.
+/// The next time after `at`, in steps of `every`, that is not before `now`. Keeps the phase, unless
+/// `now` is more than one step late.
 fn next(at: Time, every: Duration, now: Time) -> Time {
     let next = at + every;
     if next > now { next } else { now + every }

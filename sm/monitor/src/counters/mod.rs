@@ -1,4 +1,4 @@
-//! The performance counters of all ports: how they are read, and the last readings.
+//! The performance counters of all ports: their collection, and the last readings.
 //!
 //! [`Collector`] is a state machine without I/O, with a window of its own. It reads the agents of
 //! performance management (IBA 16.1) of the nodes in the published fabric and never writes, so that
@@ -6,9 +6,9 @@
 //! [`CountersSnapshot`]: immutable, a few pointers to copy, and shared with the collector until a
 //! reading replaces it.
 //!
-//! `sm/src/daemon/counters` has the daemon's thread for it.
+//! `sm/src/daemon/counters` has the daemon's thread that runs the collector.
 //!
-//! # What is read, and how often
+//! # Readings and their intervals
 //!
 //! | tier | what | when |
 //! |---|---|---|
@@ -19,7 +19,7 @@
 //! | adapters | each port of a channel adapter or router | every [`CountersConfig::adapters_interval`] |
 //!
 //! The counters of a port come from PortCountersExtended if the agent has it, including error
-//! counters and PortXmitWait if it has them with 64 bits; otherwise from PortCounters.
+//! counters and PortXmitWait if they have 64 bits there; otherwise from PortCounters.
 
 mod agent;
 mod causes;

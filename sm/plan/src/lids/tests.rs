@@ -99,7 +99,7 @@ proptest! {
             prop_assert_eq!(keep, 1, "one of {:?} keeps LID {}", guids, lid);
             let entitled = guids.iter().find(|guid| claims.get(guid).is_some_and(|claim| claim.base == lid));
             if let Some(entitled) = entitled {
-                // Several ports may have a claim to it; one of those keeps it.
+                // Several ports may have a claim to the LID; one of them keeps it.
                 let keeper = guids.iter().find(|guid| given[*guid].base == lid).unwrap();
                 prop_assert!(claims.get(keeper).is_some_and(|claim| claim.base == lid), "{} has a claim", entitled);
             }

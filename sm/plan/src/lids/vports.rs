@@ -1,11 +1,12 @@
-//! LIDs of virtual ports.
+//! Assignment of LIDs to virtual ports.
 //!
-//! A virtual port that needs its own LID gets one as a port does: it keeps the LID that it holds,
-//! else gets the one that its GUID claims, wherever the GUID is now, else the lowest free one.
-//! Ports come first. Other virtual ports use the LID of another index or of their port.
+//! A virtual port that needs its own LID keeps the LID that it holds; otherwise it gets the LID
+//! that its GUID claims, wherever the GUID is now, or else the lowest free LID. Ports come before
+//! virtual ports. All other virtual ports use the LID of another index or of their port.
 //!
-//! If several virtual ports have one GUID, only one is served: an Active one, else the first. So a
-//! migrated virtual machine is served at its new host once it is gone from the old one.
+//! If several virtual ports have one GUID, only one of them is served: an Active virtual port if
+//! there is one, otherwise the first. A migrated virtual machine is therefore served at its new
+//! host once it has left the old host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,10 +17,10 @@ use rsm_model::vports::{INDICES_MAX, VPort, VPortKey};
 
 use super::{Claim, Claims, LidPlan};
 
-/// Virtual ports named in a finding, which counts the others.
+/// Number of virtual ports that a finding names; the finding counts the others.
 const NAMES_SHOWN: usize = 10;
 
-/// Whether any node with virtual ports differs between two fabrics.
+/// Whether a node with virtual ports may differ between two fabrics.
 pub(super) fn may_differ(before: &Fabric, fabric: &Fabric) -> bool {
     let has_any = |node: &Node| node.ports.iter().any(|port| port.vports.is_some());
     before.differing_nodes(fabric).any(has_any)
@@ -95,8 +96,8 @@ pub(super) fn assign(
     plan.vports = given;
 }
 
-/// The virtual ports that are served, in the order of ports and indices. Adds findings about the
-/// others to `plan`.
+/// The virtual ports that are served, in the order of ports and indices. Adds findings about other
+/// virtual ports to `plan`.
 fn served<'a>(fabric: &'a Fabric, plan: &mut LidPlan) -> Vec<Candidate<'a>> {
     let mut usable = Vec::new();
     for (at, port) in fabric.end_ports() {
@@ -145,7 +146,7 @@ fn served<'a>(fabric: &'a Fabric, plan: &mut LidPlan) -> Vec<Candidate<'a>> {
     usable
 }
 
-/// Findings about ports with more indices than rsm reads.
+/// Findings about ports with more indices than rsm manages.
 fn beyond_the_last_index(fabric: &Fabric) -> Vec<Finding> {
     let ports = fabric.end_ports().filter_map(|(at, port)| {
         let top = port.vports.as_ref()?.info.vport_index_top();
@@ -200,7 +201,8 @@ fn place(fabric: &Fabric, key: VPortKey) -> String {
 struct Space {
     taken: Vec<bool>,
     reserved: Vec<bool>,
-    /// Where the search for a free LID continues: [without, with] reserved ones.
+    /// Positions at which the search for a free LID continues: without reserved LIDs, and with
+    /// them.
     cursors: [usize; 2],
     /// GUIDs of all ports.
     ports: BTreeSet<Guid>,
@@ -252,7 +254,7 @@ impl Space {
         Some(Lid(lid as u16))
     }
 
-    /// The lowest free LID; reserved ones come last. `None` if all are taken.
+    /// The lowest free LID; reserved LIDs come last. `None` if all LIDs are taken.
     fn next(&mut self) -> Option<Lid> {
         for reserved_too in [false, true] {
             let from = self.cursors[usize::from(reserved_too)];
@@ -268,7 +270,7 @@ impl Space {
     }
 }
 
-/// The claims of the virtual ports of `plan` with their own LID, by GUID.
+/// The claims of the virtual ports in `plan` that have their own LID, by GUID.
 pub fn claims_of<'a>(
     plan: &'a LidPlan,
     fabric: &'a Fabric,

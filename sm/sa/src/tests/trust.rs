@@ -1,5 +1,5 @@
-//! Ports act for themselves: what kernels and programs ask for their own port is never refused, and
-//! requests in the name of another port are counted, or refused.
+//! Tests of trust: requests of kernels and programs for their own port are never refused; requests
+//! in the name of another port are counted or refused.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,7 +23,7 @@ use super::vports::{give, vport};
 use super::world::{PREFIX, SM_KEY, World, planned_on, records};
 use crate::{Offence, Sa, SaConfig, SaRequest, TrustRules};
 
-/// An adapter with two ports and two with one under a switch.
+/// An adapter with two ports, and two adapters with one port, at one switch.
 const NETWORK: &str = r#"
 Switch 4 "S-0000000000000010" # "leaf" enhanced port 0 lid 1 lmc 0
 [1] "H-0000000000000020"[1](21) # "two-ports" lid 2 4xHDR
@@ -48,22 +48,22 @@ const FIRST_OF_TWO: Guid = Guid(0x21);
 const SECOND_OF_TWO: Guid = Guid(0x22);
 const OWN: Guid = Guid(0x31);
 const OTHER: Guid = Guid(0x41);
-/// A virtual port of [`OWN`], with the LID of its port.
+/// A virtual port of [`OWN`] with the LID of its port.
 const VIRTUAL: Guid = Guid(0x00AA_0003);
 const ALIAS: Guid = Guid(0x1111);
 
-/// ff12:401b:ffff::ffff:ffff
+/// The broadcast group of the default partition, ff12:401b:ffff::ffff:ffff.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 /// The broadcast group of the partition 0x10.
 const RED_BROADCAST: Gid = Gid(0xFF12_401B_8010_0000_0000_0000_FFFF_FFFF);
-/// A group that the SA has not assigned, as ibacm makes one.
+/// A group that the SA did not assign, in the form that ibacm creates.
 const NEW_GROUP: Gid = Gid(0xFF12_A01D_0000_0000_0000_0000_0000_0001);
 
 const NAMED: ComponentMask = McMemberRecord::MGID
     .with(McMemberRecord::PORT_GID)
     .with(McMemberRecord::JOIN_STATE);
 
-/// The components of a request that makes a group.
+/// The components of a request that creates a group.
 const COMPLETE: ComponentMask = ComponentMask(
     NAMED.0
         | McMemberRecord::Q_KEY.0
@@ -122,10 +122,10 @@ fn lid(world: &World, guid: Guid) -> Lid {
     directory.end(directory.by_guid(guid).unwrap()).lid
 }
 
-/// A requester: the port that sends, and the GID in the global route header, if there is one.
+/// A requester: the sending port, and the GID in the global route header, if any.
 type From = (Guid, Option<Gid>);
 
-/// The answer to a request; `None` without one.
+/// The answer to a request; `None` if there is none.
 fn ask<R: Record>(
     world: &mut World,
     (port, header): From,
@@ -161,7 +161,7 @@ fn membership(port: Gid, mgid: Gid, p_key: PKey, state: JoinState) -> McMemberRe
     record
 }
 
-/// A join of the broadcast group, or a leave.
+/// A request to join the broadcast group, or to leave it.
 fn of_broadcast(
     world: &mut World,
     from: From,
@@ -208,7 +208,7 @@ fn subscribe(world: &mut World, from: From, trap: u16) -> Option<Result<(), Stat
     ask(world, from, Method::SET, (ComponentMask::NONE, &info))
 }
 
-/// The findings a second later; none where nothing has changed.
+/// The findings one second later; empty if they have not changed.
 fn findings(world: &mut World) -> Vec<Finding> {
     world.now += Duration::from_secs(1);
     world.sa.handle_deadline(world.now);
@@ -217,7 +217,7 @@ fn findings(world: &mut World) -> Vec<Finding> {
 
 type Request = fn(&mut World) -> Option<Result<(), Status>>;
 
-/// Requests of kernels, drivers and rdma-core's programs, for their own ports.
+/// Requests of kernels, drivers and rdma-core's programs for their own ports.
 const OF_KERNELS: [(&str, Request); 18] = [
     ("IP over InfiniBand joins the broadcast group", |world| {
         of_broadcast(world, (OWN, None), Method::SET, gid(OWN))
@@ -319,10 +319,11 @@ fn requests_of_kernels_for_their_own_ports_are_refused_in_no_mode_and_counted_in
 const DENIED: Option<Result<(), Status>> = Some(Err(SaStatus::REQ_DENIED));
 const DONE: Option<Result<(), Status>> = Some(Ok(()));
 
-/// A request in words, the request, and its answer in the mode `off` where that is known.
+/// A description of a request, the request, and its answer in the mode `off`, if that is known.
 type Row = (&'static str, Request, Option<Result<(), Status>>);
 
-/// Requests in the name of another port: the answer without rules, and the part of the finding.
+/// Requests in the name of another port: the answer without rules, and the matching part of the
+/// finding.
 const OF_STRANGERS: [Row; 7] = [
     (
         "1 joins",
@@ -412,7 +413,7 @@ fn proxies_and_requesters_with_the_key_act_for_other_ports() {
     assert_eq!(service(&mut proxy, from, Method::SET, gid(OTHER)), DONE);
     assert_eq!(alias(&mut proxy, from, OTHER), DONE);
     assert_eq!(findings(&mut proxy), []);
-    // A proxy sees no key.
+    // A proxy does not see keys.
     let tables = ask(
         &mut proxy,
         from,
@@ -484,7 +485,7 @@ fn each_port_has_a_finding_and_those_beyond_the_256th_are_counted_in_one() {
     assert_eq!(rest.subject, Subject::Subnet);
     let more = format!("{} more ports: ", hosts.len() - 1 - 256);
     assert!(rest.text.starts_with(&more), "{}", rest.text);
-    // A port that goes on offending does not take the place of another.
+    // A port that continues to offend does not displace another one.
     world
         .sa
         .note_share(hosts[hosts.len() - 1], Offence::Requests, 1000, world.now);

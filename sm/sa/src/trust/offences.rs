@@ -1,8 +1,8 @@
-//! Requests of ports against the trust in them or beyond their share, counted for findings.
+//! Requests of ports that violate trust rules or exceed the port's share, counted for findings.
 //!
-//! Each port has a finding of its own, with its counts and its cable. A list goes to the findings of
-//! the daemon once a second at most, and only when a port is new in it, has gone, or has doubled its
-//! requests.
+//! Each port has a finding of its own, with its counts and its cable. A list goes to the findings
+//! of the daemon at most once per second, and only if a port is new in it, has vanished from it, or
+//! has doubled its requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,18 +16,19 @@ use crate::directory::Directory;
 use crate::ends::EndPort;
 use crate::pace::Pace;
 
-/// How long a port counts after its last offence: longer than hosts take to repeat a join.
+/// Time for which a port is listed after its last offence, longer than hosts take to repeat a join.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// Most ports kept: those of a large partition, some hundred kilobytes. The requests of further
-/// ports count together.
+/// Maximum number of ports kept: the ports of a large partition, at some hundred kilobytes.
+/// Requests of further ports are counted together.
 const MAX_PORTS: usize = 2048;
 
-/// Ports with a finding of their own, those first that offended first: where more do, it is a
-/// program that the site runs. One finding counts the rest, and the ports that have gone.
+/// Number of ports with separate findings, in the order of their first offence: if more ports
+/// offend, the cause is a program that the site runs. One finding counts all other ports, including
+/// ports that have vanished.
 const NAMED: usize = 256;
 
-/// A kind of request against the trust in a port, or beyond its share.
+/// A kind of request that violates trust rules, or exceeds a port's share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Offence {
     /// A join of a multicast group for another port.
@@ -40,7 +41,7 @@ pub enum Offence {
     AliasGuid,
     /// The GID of another port in the global route header.
     SourceGid,
-    /// More new multicast groups than a port may make.
+    /// More new multicast groups than a port may create.
     Groups,
     /// More memberships in multicast groups than a port may have.
     Memberships,
@@ -48,14 +49,14 @@ pub enum Offence {
     Services,
     /// More subscriptions than a port may have.
     Subscriptions,
-    /// More tables at once, or more bytes of tables, than are sent to a port.
+    /// More tables at once, or more bytes of tables, than a port may get.
     Tables,
-    /// More requests a second than a port may send while others wait.
+    /// More requests per second than a port may send while others wait.
     Requests,
 }
 
 impl Offence {
-    /// How many kinds there are.
+    /// Number of kinds.
     const COUNT: usize = 11;
 
     /// The offences of each kind of finding, with their names in its text.
@@ -76,15 +77,15 @@ impl Offence {
     ];
 }
 
-/// The offences of a port.
+/// The offences of one port.
 #[derive(Clone, Copy, Debug)]
 struct Offender {
-    /// How many ports had offended before.
+    /// Number of ports that had offended earlier.
     order: u64,
     counts: [u64; Offence::COUNT],
-    /// All of them when they were last listed.
+    /// Number of offences when they were last listed.
     listed: u64,
-    /// When they end without another one.
+    /// Time at which the offences end unless another follows.
     until: Time,
 }
 
@@ -93,7 +94,7 @@ impl Offender {
         self.counts.iter().sum()
     }
 
-    /// The counts of `offences`, in words; `None` without any.
+    /// The counts of `offences`, in words; `None` if there are none.
     fn described(&self, offences: &[(Offence, &str)]) -> Option<String> {
         let counts = offences.iter().filter_map(|&(offence, name)| {
             let count = self.counts[offence as usize];
@@ -108,14 +109,14 @@ impl Offender {
 #[derive(Default, Debug)]
 pub(crate) struct Offences {
     ports: BTreeMap<Guid, Offender>,
-    /// Ports so far, those that have gone with them.
+    /// Number of ports that have offended so far, including ports that have vanished.
     seen: u64,
-    /// When the findings are listed.
+    /// Pace at which the findings are listed.
     pace: Pace,
 }
 
 impl Offences {
-    /// The port with this GUID has made `requests` of this kind.
+    /// Records that the port with this GUID made `requests` of this kind.
     pub(crate) fn note(&mut self, port: Guid, offence: Offence, requests: u64, now: Time) {
         if self.ports.len() >= MAX_PORTS && !self.ports.contains_key(&port) {
             return;
@@ -145,20 +146,20 @@ impl Offences {
         self.pace.note(self.ports.len() != before);
     }
 
-    /// Ends all of them.
+    /// Ends all offences.
     pub(crate) fn clear(&mut self) {
         self.pace.note(!self.ports.is_empty());
         self.ports.clear();
     }
 
-    /// The next time for [`Offences::handle_deadline`] or [`Offences::poll`].
+    /// Time of the next [`Offences::handle_deadline`] or [`Offences::poll`].
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let ends = self.ports.values().map(|offender| offender.until).min();
         [self.pace.deadline(), ends].into_iter().flatten().min()
     }
 
-    /// The findings, if they may differ from those of the last call; without a directory there are
-    /// none.
+    /// The findings; `None` if they cannot differ from those of the last call. Empty if there is no
+    /// directory.
     pub(crate) fn poll(
         &mut self,
         directory: Option<&Directory>,
@@ -197,8 +198,8 @@ impl Offences {
         Some([of_trust, of_share].concat())
     }
 
-    /// The findings of `kind` about the ports with `offences`, whose text `worded` makes of the
-    /// port with its counts.
+    /// The findings of `kind` about the ports with `offences`. `worded` makes the text from the
+    /// port and its counts.
     fn findings(
         &self,
         directory: &Directory,

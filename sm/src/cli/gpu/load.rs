@@ -12,18 +12,22 @@ use rsm_gdr::import::{
 };
 use rsm_gdr::inventory::HostInventory;
 
-/// Name, without extension, of the file for all hosts that have no file of their own.
+/// File name, without extension, for the hosts that have no file of their own.
 const DEFAULT: &str = "default";
 
-/// The inventories at `path`: a folder with one or more files for each host, named after it,
-/// `default.*` being the machine that other hosts are like; the output of a parallel shell, each line
-/// behind its host's name; or one file, which all hosts are like.
+/// Reads the inventories at `path`, which is one of:
 ///
-/// Detects the format of a file from its content. Where two files of a host disagree, the first in
-/// the order of names holds, and a warning says so.
+/// - a folder with one or more files for each host, named after the host; `default.*` describes the
+///   machine type of all other hosts;
+/// - a file with the output of a parallel shell, each line after the name of its host;
+/// - a file of one machine type, which all hosts share.
+///
+/// Detects the format of a file from its content. If two files of a host disagree, the first file
+/// in the order of names applies, and a warning says so.
 ///
 /// # Errors
-/// A file cannot be read, or is no inventory. The error states its name, the line and the reason.
+/// A file cannot be read, or is no inventory. The error states the file's name, the line and the
+/// reason.
 pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<GpuInventory> {
     let mut inventory = GpuInventory::new();
     if !path.is_dir() {
@@ -53,7 +57,7 @@ pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<GpuInve
     Ok(inventory)
 }
 
-/// The text of each host in the output of a parallel shell; `None` for a file of one host.
+/// Text of each host in the output of a parallel shell; `None` for a file of one host.
 fn stream(path: &Path) -> anyhow::Result<Option<BTreeMap<String, String>>> {
     let shown = path.display();
     let size = fs::metadata(path).with_context(|| format!("cannot read {shown}"))?;
@@ -66,8 +70,8 @@ fn stream(path: &Path) -> anyhow::Result<Option<BTreeMap<String, String>>> {
     hosts_of_stream(&bytes).with_context(|| shown.to_string())
 }
 
-/// The files of each host in a folder, by the name without its ending, each host's in the order of
-/// their names.
+/// Files of each host in a folder, under the file name without its extension; the files of a host
+/// are in the order of their names.
 fn hosts(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
     let shown = folder.display();
     let mut hosts: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
@@ -94,7 +98,7 @@ fn hosts(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
     Ok(hosts)
 }
 
-/// Merges several files of one host. Where they disagree, the first one holds, and a warning says
+/// Merges several files of one host. If they disagree, the first file applies, and a warning says
 /// so.
 ///
 /// # Errors
@@ -104,7 +108,7 @@ pub(super) fn merged(files: &[PathBuf]) -> anyhow::Result<HostInventory> {
     let mut host = self::host(first)?;
     for file in rest {
         for conflict in host.merge(&self::host(file)?) {
-            // The inventory is right even if the warning cannot be written.
+            // The inventory is valid even if the warning cannot be written.
             drop(writeln!(
                 std::io::stderr(),
                 "{}: {} of {} is {}: {} holds",
@@ -136,7 +140,7 @@ fn host(path: &Path) -> anyhow::Result<HostInventory> {
         .with_context(|| format!("{shown} is no inventory of a host"))?;
     if !host.unknown_members.is_empty() {
         let members = host.unknown_members.join(", ");
-        // The rest of the inventory is right even if the warning cannot be written.
+        // The inventory is valid even if the warning cannot be written.
         drop(writeln!(
             std::io::stderr(),
             "{shown}: this rsm does not know {members}"

@@ -176,7 +176,8 @@ pub(super) fn inventory(path: &Path) -> anyhow::Result<Arc<GpuInventory>> {
     Ok(Arc::new(load::inventory(path, 0)?))
 }
 
-/// Joins inventories with a fabric that is routed already, in the order of its compute ports.
+/// Joins inventories with a fabric that is already routed, in the order of the fabric's compute
+/// ports.
 pub(super) fn analyse(
     order: &HostOrder,
     netlist: &Netlist,
@@ -295,7 +296,7 @@ fn check(analysis: &Analysis, format: Format) -> anyhow::Result<ExitCode> {
         Format::Json => print_json(&summary)?,
         Format::Text => print(|out| summary.write(out))?,
     }
-    // If no host is in the fabric, a lack of findings says nothing.
+    // If the fabric contains no host of the inventory, an absence of findings proves nothing.
     analysis.joined()?;
     let broken = analysis
         .findings

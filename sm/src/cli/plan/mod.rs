@@ -163,7 +163,7 @@ struct Measured {
     tables: Tables,
     /// Engine that made the tables.
     engine: &'static str,
-    /// Engine's reason, or the source of the tables.
+    /// Reason that the engine gives, or the source of the tables.
     reason: String,
     /// Level of each switch; `None` where the engine does not route by levels.
     ranks: Option<Vec<u8>>,
@@ -226,8 +226,8 @@ fn exit_code(sound: bool) -> ExitCode {
     }
 }
 
-/// Prepares the fabric with `faults`. `before` supplies what the manager remembers of the fabric
-/// without them.
+/// Prepares the fabric with `faults`. `before` supplies the manager's memory of the fabric without
+/// faults.
 fn prepare(
     args: &PlanArgs,
     faults: Option<&str>,
@@ -294,7 +294,7 @@ fn broken(netlist: Netlist, faults: &str) -> anyhow::Result<(Netlist, Vec<(Guid,
     Ok((netlist, missing))
 }
 
-/// Planner's policy from the command line and the files that it names.
+/// Policy of the planner from the command line and the files that it names.
 fn policy(args: &PlanArgs) -> anyhow::Result<Policy> {
     let root_guids = root_guids(args.root_guid_file.as_deref())?;
     let files = RoutingConfig {
@@ -376,8 +376,8 @@ fn route_adaptively(
 }
 
 impl Measured {
-    /// Measures tables on the lanes that they need. `route` is the time that was spent to make or
-    /// read them.
+    /// Measures tables on the virtual lanes that the tables need. `route` is the time in which the
+    /// tables were made or read.
     fn of(
         bench: &Bench,
         tables: Tables,

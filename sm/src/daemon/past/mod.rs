@@ -1,8 +1,8 @@
-//! Keeps the past of the counters, on a thread of its own: every ten seconds it takes what was read
-//! since, adds it to the steps under way, and writes those that are over.
+//! Records the counters on its own thread: every ten seconds it takes the new readings, adds them
+//! to the steps under way, and writes the completed steps.
 //!
-//! The collector waits for neither: the thread compares two of its snapshots. A step that cannot be
-//! written is lost, with a finding, and later ones are kept.
+//! The collector never waits for the record: the thread compares two of the collector's snapshots.
+//! A step that cannot be written is lost, with a finding; later steps are recorded.
 
 mod readings;
 
@@ -24,10 +24,10 @@ use super::clock::Clock;
 use super::compute;
 use super::findings::{DaemonFindings, Part};
 
-/// Time between two looks at the readings: a step of the finest tier.
+/// Time between two checks of the readings: a step of the finest tier.
 const EVERY: Duration = Duration::from_millis(Tier::Seconds.step_ms());
 
-/// Place of the past.
+/// Location of the recorded past.
 pub(super) struct Folder {
     pub(super) state_dir: PathBuf,
     pub(super) disk: Disk,
@@ -50,7 +50,7 @@ impl PastSource for Opened {
     }
 }
 
-/// The past, and the thread that writes it.
+/// Recorded past, and the thread that writes it.
 pub(super) struct Past {
     opened: Arc<Opened>,
     stop: SyncSender<()>,
@@ -58,8 +58,8 @@ pub(super) struct Past {
 }
 
 impl Past {
-    /// Keeps the readings of `source` in `folder`. If that cannot be opened, a finding says why, and
-    /// the thread opens it as soon as it can.
+    /// Records the readings of `source` in `folder`. If the folder cannot be opened, a finding
+    /// states the reason, and the thread opens it as soon as it can.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -92,14 +92,14 @@ impl Past {
         })
     }
 
-    /// Access to what has been written.
+    /// Access to the written steps.
     pub(super) fn source(&self) -> Arc<dyn PastSource> {
         self.opened.clone()
     }
 
     /// Writes the steps under way, and ends the thread.
     pub(super) fn finish(self) {
-        // This fails if the thread has ended already.
+        // An error means that the thread has already ended.
         let _ = self.stop.try_send(());
         if self.thread.join().is_err() {
             tracing::error!("the thread of the past of the counters panicked");
@@ -116,13 +116,13 @@ struct Writer {
     opened: Arc<Opened>,
     past: Option<rsm_past::Past>,
     differ: Differ,
-    /// Readings at the last look.
+    /// Readings at the last check.
     before: CountersSnapshot,
 }
 
 impl Writer {
     fn run(&mut self, stopped: &Receiver<()>) {
-        // Hosts and convergence take precedence.
+        // Answers to hosts and convergence take precedence over the record.
         compute::step_back();
         loop {
             self.open();
@@ -152,7 +152,7 @@ impl Writer {
         }
     }
 
-    /// Adds what was read since the last look; with `is_last` writes the steps under way.
+    /// Adds the readings since the last check; `is_last` also writes the steps under way.
     fn look(&mut self, is_last: bool) -> Result<(), StoreError> {
         let now = self.source.counters();
         let before = std::mem::replace(&mut self.before, now);
@@ -163,7 +163,7 @@ impl Writer {
         let unix_ms = |at| clock.unix_ms(at);
         let readings = self.differ.between(&before, &self.before, unix_ms);
         let added = past.add(readings);
-        // All readings until then are in the snapshot.
+        // The snapshot includes all readings until this time.
         let written = match is_last {
             true => past.flush(),
             false => past.advance(unix_ms(self.before.at)),

@@ -1,4 +1,4 @@
-//! Counts of ports between two snapshots of the collector.
+//! Computes the counts of ports between two snapshots of the collector.
 
 use rsm_ids::PortKey;
 use rsm_mad::Time;
@@ -6,8 +6,9 @@ use rsm_mad::wire::perf::Counter;
 use rsm_monitor::counters::{AgentCounters, CountersSnapshot, PortReading};
 use rsm_past::{Counts, Quantity, Reading};
 
-/// Compares snapshots. Totals of the collector go on where a counter is reset or wraps; a port that
-/// the collector has begun anew in between, because its node had left, gives no reading.
+/// Compares snapshots of the collector. Its totals continue when a counter is reset or wraps. A
+/// port that the collector began anew between the snapshots, because its node had left, gives no
+/// reading.
 pub(super) struct Differ {
     /// Counters of the collector, with their names in the past.
     counters: Vec<(Quantity, Counter)>,
@@ -37,7 +38,7 @@ impl Differ {
         for agent in now.agents() {
             while earlier.next_if(|one| one.key < agent.key).is_some() {}
             let same = earlier.next_if(|one| one.key == agent.key);
-            // Snapshots share what has not changed.
+            // Unchanged agents share their memory between snapshots.
             if let Some(before) = same.filter(|before| !std::ptr::eq(*before, agent)) {
                 self.add(before, agent, &unix_ms);
             }
@@ -72,7 +73,7 @@ impl Differ {
         }
         let corrections = |reading: &PortReading| reading.causes()?.corrections;
         if let (Some(before), Some(now)) = (corrections(before), corrections(now)) {
-            // These counters have no total: one that was reset counts from its next reading on.
+            // These counters have no totals; after a reset, counts continue with the next reading.
             let moved = |now: u32, before: u32| u64::from(now.saturating_sub(before));
             counts[Quantity::FecCorrectedSymbols] =
                 moved(now.corrected_symbols, before.corrected_symbols);

@@ -1,7 +1,7 @@
 //! Stores the state of the core and the SA.
 //!
-//! Commits on a thread of its own, so that no convergence waits for a disk. Of several states that
-//! wait, it commits only the last, because each state is whole.
+//! Commits on its own thread, so that no convergence waits for a disk. If several states wait, the
+//! thread commits only the last, because each state is complete.
 
 mod acknowledged;
 mod cabling;
@@ -80,12 +80,12 @@ const COMMIT_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration
 struct Latest {
     remembered: Option<Box<SavedCoreState>>,
     sa: rsm_sa::Unsaved,
-    /// Number of the newest journal entry when the SA handed over `sa`.
+    /// Number of the newest journal entry when the SA passed `sa`.
     journaled: Option<u64>,
     gpus: Option<SavedGpus>,
     /// Events for managers that share the store.
     history: Vec<Arc<v1::Event>>,
-    /// Whether the SA has replaced its registrations, so that `sa` is later than that.
+    /// Whether the SA has replaced its registrations; `sa` is then later than the replacement.
     is_restored: bool,
     /// Requests to the shared store, and answers to them.
     orders: Vec<Order>,
@@ -118,8 +118,8 @@ pub(super) struct Kept {
     pub(super) gpus: StoredGpus,
 }
 
-/// Opens the store of `fabric` in `dir` (`None` keeps nothing on disk). If several managers share a
-/// store, opens it as well. Returns the stored state.
+/// Opens the store of `fabric` in `dir`; `None` keeps nothing on disk. Also opens the shared store,
+/// if several managers share one. Returns the stored state.
 pub(super) fn open(
     dir: Option<&Path>,
     fabric: StoreFabric,
@@ -131,8 +131,8 @@ pub(super) fn open(
     let (mut persisted, report) = store.load().context("cannot read what was remembered")?;
     let mut owed = ChangeSet::new();
     if is_unopened {
-        // Something must be committed although nothing has changed, because a commit opens the
-        // database.
+        // The commit must contain a change even if the state has not changed, because a commit
+        // opens the database.
         owed.set_plan_generation(persisted.plan_generation);
     }
     let journal = match dir {
@@ -160,8 +160,7 @@ pub(super) fn open(
         None => (None, None),
     };
     let mut core = remembered(&persisted, &clock);
-    // If the store is new or lost records, hosts may be registered with an SA that no longer
-    // exists.
+    // If the store is new or lost records, hosts may be registered with an SA that has ended.
     core.reregister = persisted.claims.is_empty()
         || report.may_lack_records()
         || import::is_fresh(&persisted)
@@ -199,7 +198,7 @@ pub(super) fn open(
 }
 
 /// Opens the store in `dir`. Also returns whether its database could not be opened: a finding then
-/// says so, and the next commit tries again.
+/// reports it, and the next commit tries again.
 fn open_folder(
     dir: Option<&Path>,
     fabric: StoreFabric,
@@ -219,8 +218,8 @@ fn open_folder(
 }
 
 /// Starts the journal in `dir`, and adds its entries to the contents and to the changes that the
-/// store lacks. `None` where it cannot be read: a finding then says so, and acknowledgements do not
-/// wait for the disk.
+/// store lacks. `None` if the journal cannot be read: a finding then reports it, and
+/// acknowledgements do not wait for the disk.
 fn open_journal(
     dir: &Path,
     (persisted, owed): (&mut Persisted, &mut ChangeSet),
@@ -271,7 +270,7 @@ impl Keeper {
             .put(|latest| latest.remembered = Some(remembered));
     }
 
-    /// Sink for the SA's states. Does not wait. The store stays open as long as the sink lives.
+    /// Sink for the SA's states. Does not wait. The store stays open while the sink lives.
     pub(super) fn sa_sink(&self) -> Box<dyn Fn(rsm_sa::Unsaved) + Send> {
         let mailbox = self.mailbox.clone();
         let journal = self.journal.as_ref().map(|(journal, _)| journal.clone());
@@ -286,7 +285,7 @@ impl Keeper {
         })
     }
 
-    /// Journal that acknowledgements wait for; `None` if nothing is kept on disk.
+    /// Journal for which acknowledgements wait; `None` if nothing is kept on disk.
     pub(super) fn journal(&self) -> Option<Arc<dyn AckJournal>> {
         let (journal, _) = self.journal.as_ref()?;
         Some(journal.clone())
@@ -304,7 +303,7 @@ impl Keeper {
         })
     }
 
-    /// Waits until the disk holds everything, and closes the store.
+    /// Waits until the disk holds the whole state, and closes the store.
     pub(super) fn close(self) {
         self.mailbox.put(|latest| latest.is_closing = true);
         drop(self.mailbox);
@@ -325,7 +324,7 @@ struct Keeping {
     store: Box<dyn Store>,
     /// State of the disk after the next successful commit.
     persisted: Persisted,
-    /// Core's last state that `persisted` includes.
+    /// Last state of the core that `persisted` includes.
     known: Option<Box<SavedCoreState>>,
     /// Changes that are not on the disk yet; the next commit repeats failed ones.
     owed: ChangeSet,
@@ -347,20 +346,20 @@ impl Keeping {
         };
         let mut pause = self.commit(COMMIT_AGAIN.0);
         loop {
-            // An error means that the sender is gone; its last state is still in the mailbox.
+            // An error means that the sender was dropped; its last state is still in the mailbox.
             let open = match pause {
                 Some(pause) => {
                     let rung = async { tokio::time::timeout(pause, rung.changed()).await };
                     match runtime.block_on(rung) {
                         Ok(rung) => rung.is_ok(),
-                        // No new state has arrived, so repeat the failed commit.
+                        // No new state has arrived, so the failed commit is repeated.
                         Err(_elapsed) => true,
                     }
                 }
                 None => runtime.block_on(rung.changed()).is_ok(),
             };
-            // Views must not be held while waiting for the disk: the SA would have to copy them to
-            // change its registrations.
+            // No view may be held during the wait for the disk: the SA would have to copy the view
+            // to change its registrations.
             let latest = std::mem::take(&mut *mailbox.lock());
             let is_last = !open || latest.is_closing;
             self.take(latest);
@@ -412,8 +411,8 @@ impl Keeping {
         self.owed.merge(changes);
     }
 
-    /// Commits the open changes. After a failure returns the pause before the next attempt; `pause`
-    /// is the previous one.
+    /// Commits the open changes. After a failure, returns the pause before the next attempt;
+    /// `pause` is the previous pause.
     fn commit(&mut self, pause: Duration) -> Option<Duration> {
         if !self.owed.is_empty() {
             if self.shared.is_some() {
@@ -478,8 +477,8 @@ fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
         habits,
         capabilities: Arc::new(capabilities::remembered(persisted)),
         group_ids: group_ids::remembered(persisted),
-        // Stored footprints come from an earlier master; the first footprint of this run covers
-        // everything.
+        // Stored footprints come from an earlier master; the first footprint of this run covers the
+        // whole subnet.
         footprints: Footprints::default(),
         generations: m_keys::remembered(persisted),
         local: m_keys::remembered_port(persisted),
@@ -586,8 +585,8 @@ fn by_kind(persisted: &Persisted, name: &'static str) -> Vec<(DeviceKind, u32)> 
     })
 }
 
-/// Adds the changes after which a table holds exactly these bits by device kind. What a device
-/// refused before a reload, and accepts since, must not come back with a restart.
+/// Adds the changes after which the table holds exactly these bits by device kind. A refusal that
+/// the core has forgotten must not return with a restart.
 fn keep_by_kind(
     persisted: &Persisted,
     name: &'static str,

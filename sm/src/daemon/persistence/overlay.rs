@@ -11,14 +11,13 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
 
-/// Table of partitions. Its keys are a P_Key; the P_Key 0 stands for the overlay as a whole.
+/// Table of partitions. A key is a P_Key; P_Key 0 is the key of the overlay itself.
 const PARTITIONS: &str = "partitions";
 
-/// Table of members. Its keys are a P_Key and a port GUID.
+/// Table of members. A key consists of a P_Key and a port GUID.
 const MEMBERS: &str = "partition-members";
 
-/// Overlay in the store. Logs and skips invalid records, and members of partitions that do not
-/// exist.
+/// Overlay in the store. Logs and skips invalid rows, and members of partitions that do not exist.
 pub(super) fn remembered(persisted: &Persisted) -> Overlay {
     let mut limits_default = false;
     let mut partitions: BTreeMap<u16, OverlayPartition> = BTreeMap::new();
@@ -71,8 +70,8 @@ enum Row {
     Partition(Box<OverlayPartition>),
 }
 
-/// Encodes the time (8 bytes), IP over InfiniBand (1), service level (1), MTU (1) and rate (1) as
-/// IBA codes them, then name and maker, each after its length (2); big-endian.
+/// Encodes the time (8 bytes), IP over InfiniBand (1), service level (1), MTU and rate in IBA's
+/// codes (1 each), then name and creator, each after its length (2); big-endian.
 fn encode(partition: &OverlayPartition) -> Vec<u8> {
     let PartitionSettings {
         name,

@@ -22,12 +22,12 @@ use super::drained;
 use super::published::Published;
 use super::view::View;
 
-/// Upper bound of the requests that wait: more than operators make at a time, and few enough that
-/// each is answered within a minute in the largest fabrics. One request is computed at a time, so
-/// that managing the subnet keeps its processors.
+/// Maximum number of waiting requests: more than operators make at a time, and few enough that each
+/// is answered within a minute in the largest fabrics. Only one request is computed at a time, so
+/// that the management of the subnet keeps its processors.
 const MAX_WAITING: usize = 16;
 
-/// Answers questions about routes from the snapshot in force, one computation at a time.
+/// Answers queries about routes from the snapshot in force, one computation at a time.
 pub struct RouteAnalyst {
     view: Arc<View>,
     places: Arc<Semaphore>,
@@ -42,7 +42,7 @@ pub(super) struct Turn {
     _place: OwnedSemaphorePermit,
 }
 
-/// Last result of each kind.
+/// The last result of each kind.
 #[derive(Default)]
 struct Last {
     quality: Option<Measured>,
@@ -50,14 +50,14 @@ struct Last {
     cable: Option<MeasuredCable>,
 }
 
-/// Paths of one plan over one cable.
+/// The paths of one plan over one cable.
 struct MeasuredCable {
     plan: Arc<Plan>,
     ends: [PortKey; 2],
     crossed: Arc<Crossed>,
 }
 
-/// Cable with the paths over it, and the snapshot that they come from.
+/// A cable with the paths over it, and the snapshot that they come from.
 struct FoundCable {
     published: Arc<Published>,
     plan: Arc<Plan>,
@@ -65,7 +65,7 @@ struct FoundCable {
     crossed: Arc<Crossed>,
 }
 
-/// Quality of one plan, measured with one seed.
+/// The quality of one plan, measured with one seed.
 struct Measured {
     plan: Arc<Plan>,
     seed: u64,
@@ -73,7 +73,7 @@ struct Measured {
 }
 
 impl RouteAnalyst {
-    /// Creates an analyst of the routes that `view` shows.
+    /// Creates an analyst of the routes in `view`.
     pub fn new(view: Arc<View>) -> RouteAnalyst {
         RouteAnalyst {
             view,
@@ -128,7 +128,7 @@ impl RouteAnalyst {
 }
 
 impl RouteAnalyst {
-    /// How evenly the routes in force spread paths, and the plan that they are of. Measured once for
+    /// The evenness with which the routes in force spread paths, and their plan. Measured once for
     /// the routes of a plan.
     ///
     /// # Errors
@@ -306,7 +306,7 @@ impl RoutingQueries for RouteAnalyst {
     }
 }
 
-/// Reason why a drain of these parts would be refused; `None` where it would be accepted.
+/// Reason why a drain of these parts would be refused; `None` if it would be accepted.
 fn drain_refused(published: &Published, plan: &Plan, parts: &[Part]) -> Option<String> {
     let before = &published.snapshot.avoid;
     let drained = |&part: &Part| {
@@ -333,7 +333,7 @@ fn measure(plan: &Plan, seed: u64) -> quality::Quality {
     quality::measure(&plan.topology, &plan.routing.tables, &settings)
 }
 
-/// Port as a message, and the description of its node.
+/// A port as a message, and the description of its node.
 fn named(fabric: &Fabric, key: PortKey) -> (Option<v1::PortKey>, String) {
     let node = fabric.find(key.node).map(|node| fabric.node(node));
     let description = node.map(|node| node.description.clone());
@@ -403,7 +403,7 @@ fn balance(quality: &quality::Quality) -> v1::Balance {
     }
 }
 
-/// Whether the paths are spread evenly, in a sentence with figures.
+/// A sentence, with figures, that says whether the paths are spread evenly.
 pub(super) fn verdict(plan: &Plan, spread: &Spread) -> String {
     let Spread {
         lost_pairs,

@@ -16,19 +16,19 @@ use super::api_view::{api_key, shown_state};
 /// A missing node, in words.
 #[derive(Clone, Debug)]
 pub struct GoneNode {
-    /// The description that it had.
+    /// The description of the node when it was present.
     pub description: String,
-    /// The former place: the other end of the first cable.
+    /// The former place: the other end of the node's first cable.
     pub place: String,
-    /// The time when the node was there last, in words that follow `until`.
+    /// The time when the node was last present, in words that follow `until`.
     pub until: String,
 }
 
-/// A missing node, as names lead to it.
+/// A missing node, with the names that lead to it.
 pub(super) struct Gone {
     pub(super) guid: Guid,
     pub(super) description: String,
-    /// End ports that the node had.
+    /// Former end ports of the node.
     pub(super) ends: Vec<LostEnd>,
     place: String,
     until: String,
@@ -155,7 +155,7 @@ pub(super) fn shown(
     shown.collect()
 }
 
-/// Present state of the other end of the first cable that is still there.
+/// Present state of the other end of the first cable that still exists.
 fn seen(fabric: &Fabric, missing: &Missing) -> String {
     let mut far = missing.cables.iter().zip(&missing.peers);
     let far = far.find_map(|(&(_, far), name)| Some((fabric.find_port(far)?, name)));
@@ -179,8 +179,7 @@ fn seen(fabric: &Fabric, missing: &Missing) -> String {
     }
 }
 
-/// Time when a part went missing, in milliseconds since the Unix epoch; `None` where it is not
-/// known.
+/// Time when a part went missing, in milliseconds since the Unix epoch; `None` if it is unknown.
 pub(super) fn lost_unix_ms(at: LostAt, unix_ms: &dyn Fn(Time) -> u64) -> Option<u64> {
     match at {
         LostAt::Unknown => None,

@@ -1,4 +1,4 @@
-//! Converts changes of the partition overlay from requests to the core's terms, and results back.
+//! Converts changes of the partition overlay from requests to the core's types, and results back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ use rsm_state::ChangeEffect;
 use super::api_view::api_key;
 use super::published::Published;
 
-/// Converts a request to the core's terms, with the GUIDs of the ports that it names.
+/// Converts a request to the core's types, with the GUIDs of the ports that it names.
 pub(super) fn change(
     published: &Published,
     asked: PartitionChange,
@@ -84,7 +84,7 @@ pub(super) fn when_cut_off(asked: AskedWhenCutOff) -> WhenCutOff {
     }
 }
 
-/// Answer to a change that is in force.
+/// The answer to a change that is in force.
 pub(super) fn changed(effect: ChangeEffect, convergence: v1::Convergence) -> PartitionChanged {
     let ChangeEffect { memberships, loss } = effect;
     PartitionChanged {
@@ -153,8 +153,7 @@ fn gbps(tenths: u16) -> String {
     }
 }
 
-/// Members, keyed by port GUID. A port that is named twice must have the same membership both
-/// times.
+/// Members by port GUID. A port that is named twice must have the same membership both times.
 fn members(
     published: &Published,
     wanted: &[WantedMember],
@@ -181,7 +180,7 @@ fn members(
     Ok(members)
 }
 
-/// Port GUIDs that a name means.
+/// The port GUIDs that a name refers to.
 fn guids(published: &Published, name: &MemberName) -> Result<Vec<Guid>, ControlError> {
     let selector = match name {
         MemberName::Guid(guid) => return Ok(vec![*guid]),

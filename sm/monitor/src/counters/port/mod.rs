@@ -1,4 +1,4 @@
-//! The readings of one port: totals and rates, and which of them are not known.
+//! The readings of one port: totals, rates, and which of them are unknown.
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +10,7 @@ use rsm_mad::wire::perf::{Counter, CounterSet};
 
 use crate::counters::causes::Causes;
 
-/// The counters that traffic moves; all others count errors.
+/// The counters that traffic moves. All other counters count errors.
 pub const TRAFFIC: [Counter; 9] = [
     Counter::XmitData,
     Counter::RcvData,
@@ -23,7 +23,7 @@ pub const TRAFFIC: [Counter; 9] = [
     Counter::XmitWait,
 ];
 
-/// The counters of errors that a damaged link causes.
+/// The error counters that a damaged link moves.
 const OF_LINK: [Counter; 5] = [
     Counter::SymbolError,
     Counter::LinkErrorRecovery,
@@ -41,11 +41,12 @@ const WORD: u64 = 4;
 /// Number of values of a 32-bit counter.
 const NARROW_SPAN: u64 = 1 << 32;
 
-/// Value below which a narrow counter that goes back counts as reset. A counter that wraps comes
-/// from near its end, if it is read often enough for its rate to mean anything.
+/// Value above which a narrow counter that goes back has wrapped; below it, the counter was reset.
+/// A counter that wraps comes from near its highest value, if it is read often enough for a
+/// meaningful rate.
 const WRAPS_FROM: u64 = NARROW_SPAN / 2;
 
-/// Time over which error rates are computed: between one and two of these.
+/// Time over which error rates are computed: at least one window, at most two.
 const WINDOW: Duration = Duration::from_secs(600);
 
 /// Minimum time to which errors are attributed, so that one error right after the first reading
@@ -81,7 +82,7 @@ impl FromIterator<Counter> for Mask {
     }
 }
 
-/// The counters in one answer, or in two that belong together.
+/// The counters in one answer, or in two answers that belong together.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Sample {
     pub(super) values: CounterSet,
@@ -97,18 +98,18 @@ impl Sample {
     }
 }
 
-/// How a device's narrow counters behave at their end. IBA 16.1.3.5 requires them to stay there;
-/// some wrap.
+/// Behaviour of a device's narrow counters at their highest value. IBA 16.1.3.5 requires them to
+/// stay there; some wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum NarrowEnd {
-    /// No counter has been seen at its end.
+    /// No counter has been seen at its highest value.
     #[default]
     Unknown,
     Stays,
     Wraps,
 }
 
-/// The traffic of a port between its last two readings.
+/// The traffic of a port per second, between its last two readings.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rates {
     /// Bytes sent per second.
@@ -119,9 +120,9 @@ pub struct Rates {
     pub xmit_packets: f32,
     /// Packets received per second.
     pub rcv_packets: f32,
-    /// Share of the time in which data waited without being sent, 0 to 1, if a tick of PortXmitWait
-    /// is the time of one word of 4 bytes on the link. `None` if the device does not count it, or
-    /// the rate of the link is not known.
+    /// Share of time in which data waited without being sent, 0 to 1, if one tick of PortXmitWait
+    /// is the time of a word of 4 bytes on the link. `None` if the device does not count it, or the
+    /// rate of the link is unknown.
     pub wait_share: Option<f32>,
 }
 
@@ -135,8 +136,7 @@ impl ErrorRates {
         error_place(counter).map_or(0.0, |place| f64::from(self.0[place]))
     }
 
-    /// Errors per hour of all kinds, except PortRcvRemotePhysicalErrors, whose cause is another
-    /// link.
+    /// Errors per hour of all kinds, except PortRcvRemotePhysicalErrors, which another link causes.
     pub fn sum(&self) -> f64 {
         let of_port = |&&counter: &&Counter| counter != Counter::RcvRemotePhysicalErrors;
         let counters = Counter::ALL.iter().filter(of_port);
@@ -144,7 +144,7 @@ impl ErrorRates {
     }
 }
 
-/// Errors of each kind since a time.
+/// Errors of each kind since a point in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecentErrors {
     /// Time from which errors count.
@@ -159,8 +159,8 @@ impl RecentErrors {
     }
 }
 
-/// The counters of a port as last read. It has 128 bytes, and some 400 more once the port has
-/// counted an error.
+/// The counters of a port as last read. A reading takes 128 bytes, and some 400 more once the port
+/// has counted an error.
 ///
 /// A total begins with the hardware's value at the first reading. It grows by everything counted
 /// since, even if the hardware's counter is reset or wraps.
@@ -170,16 +170,16 @@ pub struct PortReading {
     at: Time,
     totals: [u64; TRAFFIC.len()],
     rates: Option<Rates>,
-    /// Bytes per second that the link carries in one direction; zero if not known.
+    /// Bytes per second that the link carries in one direction; zero if its rate is unknown.
     link_bytes: f32,
     present: Mask,
-    /// Counters at their end, which count no more until another program resets them.
+    /// Counters at their highest value, which count no more until another program resets them.
     full: Mask,
     reset: bool,
     rest: Option<Box<Rest>>,
 }
 
-/// State that most ports do not need.
+/// The part of a reading that most ports do not need.
 #[derive(Clone, PartialEq, Default, Debug)]
 struct Rest {
     errors: [u64; ERRORS],
@@ -189,7 +189,7 @@ struct Rest {
     causes: Option<Box<Causes>>,
 }
 
-/// Errors since two points in time, which are at least [`WINDOW`] apart once both are passed.
+/// Errors since two points in time, which are at least [`WINDOW`] apart once both are past.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 struct Window {
     early: Time,
@@ -242,7 +242,7 @@ const fn traffic_place(counter: Counter) -> Option<usize> {
     None
 }
 
-/// Index of each counter among those of errors.
+/// Index of each counter among the error counters; `None` for traffic counters.
 const ERROR_PLACES: [Option<usize>; Counter::ALL.len()] = {
     let mut places = [None; Counter::ALL.len()];
     let (mut index, mut next) = (0, 0);
@@ -260,12 +260,12 @@ fn error_place(counter: Counter) -> Option<usize> {
     ERROR_PLACES[counter as usize]
 }
 
-/// Results of taking one reading, besides the totals.
+/// Results of one reading, in addition to the totals.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Taken {
     /// Whether a counter was lower than before, and did not wrap.
     pub(super) reset: bool,
-    /// How narrow counters behave, if this reading shows it.
+    /// Behaviour of narrow counters; `None` if this reading does not show it.
     pub(super) narrow_end: Option<NarrowEnd>,
     /// Whether PortRcvErrors or PortRcvSwitchRelayErrors moved.
     pub(super) rcv_moved: bool,
@@ -296,9 +296,9 @@ impl PortReading {
         (self.at != Time::MAX).then_some(self.at)
     }
 
-    /// The total of a counter: the hardware's value at the first reading, and everything counted
-    /// since. `None` if the port was never read, or the device does not have the counter.
-    /// PortXmitData and PortRcvData are in words of 4 bytes, as in the hardware.
+    /// The total of a counter: the hardware's value at the first reading, plus everything counted
+    /// since. `None` if the port was never read, or the device lacks the counter. PortXmitData and
+    /// PortRcvData are in words of 4 bytes, as in the hardware.
     pub fn total(&self, counter: Counter) -> Option<u64> {
         self.present.has(counter).then(|| self.sum(counter))
     }
@@ -314,31 +314,32 @@ impl PortReading {
     }
 
     /// Traffic between the last two readings. `None` before the second reading, if a counter was
-    /// reset in between, or if 32-bit data counters are full or may have wrapped more than once.
+    /// reset between them, or if 32-bit data counters are at their highest value or may have
+    /// wrapped more than once.
     pub fn rates(&self) -> Option<Rates> {
         self.rates
     }
 
-    /// Bytes per second that the link carries in each direction; `None` if its rate is not known.
+    /// Bytes per second that the link carries in each direction; `None` if its rate is unknown.
     pub(crate) fn link_bytes_per_s(&self) -> Option<f32> {
         (self.link_bytes > 0.0).then_some(self.link_bytes)
     }
 
-    /// Traffic in the busier direction of the link, as a share of its rate; `None` if either is not
-    /// known.
+    /// Traffic in the busier direction of the link, as a share of the link's rate; `None` if either
+    /// is unknown.
     pub fn use_share(&self) -> Option<f32> {
         let rates = self.rates?;
         Some(rates.xmit_bytes.max(rates.rcv_bytes) / self.link_bytes_per_s()?)
     }
 
-    /// Errors per hour; `None` if there have been none since the first reading.
+    /// Errors per hour; `None` if no error was counted since the first reading.
     pub fn errors(&self) -> Option<ErrorRates> {
         let rest = self.rest.as_ref()?;
         Some(rest.window.rates(self.at))
     }
 
-    /// Errors counted since `since`, or since the nearest time before it from which they are known:
-    /// ten to twenty minutes ago at most. `None` if there have been none since the first reading.
+    /// Errors counted since `since`, or since the nearest earlier time for which they are known, at
+    /// most ten to twenty minutes ago. `None` if no error was counted since the first reading.
     pub fn errors_since(&self, since: Time) -> Option<RecentErrors> {
         let window = &self.rest.as_ref()?.window;
         let is_late = window.late >= since && window.since_late != [0; ERRORS];
@@ -354,7 +355,7 @@ impl PortReading {
         self.rest.as_ref()?.causes.as_deref()
     }
 
-    /// Whether a counter is at its highest value and counts no more until another program resets
+    /// Whether a counter is at its highest value and counts no further until another program resets
     /// it. rsm never resets counters.
     pub fn is_full(&self, counter: Counter) -> bool {
         self.full.has(counter)
@@ -365,8 +366,8 @@ impl PortReading {
         !self.full.is_empty()
     }
 
-    /// Whether a counter was lower in the last reading than in the one before: another program
-    /// reset it, or the device was reset.
+    /// Whether a counter was lower in the last reading than in the previous reading, because
+    /// another program reset the counter or the device was reset.
     pub fn was_reset(&self) -> bool {
         self.reset
     }
@@ -418,7 +419,8 @@ impl PortReading {
         self.link_bytes = bytes_per_s;
     }
 
-    /// Starts again after the port got another cable, about which its former errors say nothing.
+    /// Starts again after the port got another cable: its former errors say nothing about the new
+    /// cable.
     pub(super) fn begin_anew(&mut self) {
         self.rates = None;
         let at = self.at;
@@ -431,7 +433,7 @@ impl PortReading {
         set(self.rest().causes.get_or_insert_default());
     }
 
-    /// Takes a reading made at `now`.
+    /// Takes in a reading made at `now`.
     pub(super) fn take(&mut self, sample: &Sample, end: NarrowEnd, now: Time) -> Taken {
         let is_first = self.at == Time::MAX;
         if is_first {
@@ -489,7 +491,7 @@ impl PortReading {
         }
     }
 
-    /// Whether the data counters show how much was carried in `elapsed`.
+    /// Whether the data counters show the amount of data carried in `elapsed`.
     fn tells_data(&self, sample: &Sample, end: NarrowEnd, elapsed: Duration) -> bool {
         [Counter::XmitData, Counter::RcvData]
             .into_iter()
@@ -554,8 +556,8 @@ impl Step {
                 None => back.push((counter, earlier, raw)),
             }
         }
-        // A reset of a port includes both its packets and its data. A single data counter that goes
-        // back from its upper half, while others go on, has wrapped.
+        // A reset of a port clears both its packet and its data counters. A single data counter
+        // that goes back from its upper half, while others go on, has wrapped.
         let wraps = |&(counter, earlier, _): &(Counter, u64, u64)| {
             sample.narrow.has(counter)
                 && counter.narrow_max() == Some(NARROW_SPAN - 1)

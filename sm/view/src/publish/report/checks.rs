@@ -19,28 +19,28 @@ use super::parts::cable_name;
 use super::redundancy::single_points;
 use super::topic::{Measured, Topic};
 
-/// Errors in an hour from which a link is doubtful: a healthy link has a few in a day.
+/// Number of errors per hour from which on a link is doubtful: a healthy link has a few per day.
 const ERRORS_PER_HOUR: f64 = 10.0;
 
-/// Ports that are looked at for their errors, the worst first.
+/// Maximum number of ports whose errors are examined, the worst first.
 const ERROR_PORTS: usize = 1000;
 
 /// The input of the checks.
 pub(in crate::publish) struct Sources {
     pub(in crate::publish) published: Arc<Published>,
-    /// How evenly the routes in force spread paths, or why that is not known.
+    /// Evenness with which the routes in force spread paths, or the reason why it is unknown.
     pub(in crate::publish) spread: Result<(Arc<Plan>, Spread), String>,
     pub(in crate::publish) counters: CountersState,
-    /// The ports with the most errors, the worst first, or why they are not known.
+    /// The ports with the most errors, the worst first, or the reason why they are unknown.
     pub(in crate::publish) errors: Result<Vec<v1::PortCounters>, String>,
     pub(in crate::publish) gpus: v1::GetGpuStatusResponse,
     pub(in crate::publish) host: Arc<dyn HostFacts>,
 }
 
-/// The ports with the most errors in an hour, the worst first.
+/// The ports with the most errors per hour, the worst first.
 ///
 /// # Errors
-/// No counters are read.
+/// Counters are not read.
 pub(super) fn errors(counters: &dyn CountersQueries) -> Result<Vec<v1::PortCounters>, String> {
     let top = counters.top(PortOrder::Errors, ERROR_PORTS, None);
     top.map(|top| top.ports).map_err(|error| error.to_string())
@@ -161,7 +161,7 @@ fn link_rates(published: &Published) -> Measured {
             count(links, "link", "links")
         ),
     };
-    // The findings of slow links name each with its rates.
+    // The findings about slow links name each link with its rates.
     match slow.is_empty() {
         true => Measured::pass(summary),
         false => Measured::warn(summary),
@@ -227,7 +227,7 @@ fn cabling(published: &Published) -> Measured {
     if is_good {
         return Measured::pass(summary);
     }
-    // Warnings name the cables between switches, and those that are not as designed.
+    // Warnings name the cables between switches, and cables that differ from the design.
     let shown = published.missing.iter().map(|missing| &missing.message);
     let of_hosts = shown.filter(|one| one.kind() == v1::MissingKind::HostCable);
     let worst = of_hosts.map(|one| {

@@ -1,8 +1,8 @@
-//! The report: the subnet and its manager in named checks.
+//! The report: named checks of the subnet and its manager.
 //!
-//! A check takes its verdict from what it measures, and from the findings of its [`Topic`]: each
-//! kind of finding belongs to one, so that none is left out of the report. A check that cannot be
-//! made is not known, and says why.
+//! The verdict of a check follows from its measurement, and from the findings of its [`Topic`]:
+//! each kind of finding belongs to one topic, so that none is missing from the report. A check that
+//! cannot be made is *not known*, and states the reason.
 
 mod capacity;
 mod checks;
@@ -32,7 +32,7 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// Reports on the subnet that `view` shows, and on the host of its manager.
+    /// Creates a reporter on the subnet in `view`, and on the host of its manager.
     pub fn new(
         view: Arc<View>,
         routing: Arc<RouteAnalyst>,
@@ -91,7 +91,7 @@ impl Reports for Reporter {
     }
 }
 
-/// The worst verdict of checks that were made.
+/// The worst verdict of the checks that were made.
 fn worst(checks: &[v1::Check]) -> v1::Verdict {
     let made = checks.iter().map(v1::Check::verdict);
     let made = made.filter(|&verdict| verdict != v1::Verdict::NotKnown);

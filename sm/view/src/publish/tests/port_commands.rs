@@ -1,4 +1,4 @@
-//! Ports that operators disable, enable and reset.
+//! Tests of ports that operators disable, enable and reset.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::world::*;
 use crate::publish::Controller;
 
-/// Time for a command.
+/// Time for which a test waits for a command.
 const WAIT: Duration = Duration::from_secs(5);
 
 fn command(action: PortAction, port: &str) -> PortCommand {
@@ -27,7 +27,7 @@ fn command(action: PortAction, port: &str) -> PortCommand {
     }
 }
 
-/// Gives a command to the core and lets it work.
+/// Sends a command to the core and lets the core work.
 async fn give(
     world: &mut World,
     command: PortCommand,
@@ -67,7 +67,7 @@ fn kinds(world: &World) -> Vec<&'static str> {
 #[tokio::test]
 async fn a_disabled_cable_between_switches_stays_down_until_it_is_enabled() {
     let mut world = World::up();
-    // The end at the spine is nearer to the manager, whichever end is named.
+    // The end at the spine is closer to the manager, whichever end is named.
     let answer = give(&mut world, command(PortAction::Disable, "leaf-2:3"))
         .await
         .unwrap();
@@ -80,7 +80,7 @@ async fn a_disabled_cable_between_switches_stays_down_until_it_is_enabled() {
         (true, "ticket 7")
     );
 
-    // A switch that restarts has forgotten it.
+    // A switch that restarts has forgotten the disabled state.
     world.sim.reboot(SPINE_A).unwrap();
     world.run(Duration::from_secs(120));
     assert_eq!(state(&world, SPINE_A, 2).1, PortPhysicalState::Disabled);
