@@ -207,9 +207,9 @@ pub enum SaError {
 /// The reason why the history gives no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HistoryError {
-    /// The state of the subnet at that time is unknown.
+    /// The history has no state of the subnet yet.
     #[error(
-        "the history does not reach back as far{}: give a later time",
+        "the history has no state of the subnet yet{}: ask again once the subnet is up",
         began_unix_ms.map_or_else(String::new, |began| format!(", it begins at {}", crate::timestamp(began)))
     )]
     TooEarly {

@@ -7,12 +7,14 @@
 pub mod access;
 pub mod client;
 pub mod error;
+pub mod firmware;
 pub mod limits;
 pub mod link_rate;
 pub mod manual;
 pub mod model;
 pub mod node_list;
 pub mod resolve;
+pub mod together;
 pub mod v1_fields;
 
 mod calendar;
@@ -29,12 +31,12 @@ pub use error::{
 };
 pub use gpu::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
 pub use journal::{EventJournal, is_operator_action};
-pub use rsm_proto::{Label, v1};
+pub use rsm_proto::{AGGREGATION_NODE, Label, v1};
 pub use server::{
     ActionRecorder, Backend, Listen, OpenAction, Reader, ServeError, Server, SocketError,
     gpu_status, serve,
 };
 pub use traits::{
-    ActionLog, BoxFuture, Control, CountersQueries, History, Judge, Reports, RoutingQueries,
-    SaQueries, Simulation, Subnet,
+    ActionLog, BoxFuture, Control, CountersQueries, Differences, History, Judge, Reports,
+    RoutingQueries, SaQueries, Simulation, Subnet,
 };

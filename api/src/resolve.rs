@@ -1,6 +1,7 @@
 //! Resolves names to one node or port, by the same rules for every request.
 
 use rsm_ids::{Gid, Guid, Lid, PortNum};
+use rsm_proto::plain_names;
 
 use crate::error::LookupError;
 use crate::limits::MAX_CANDIDATES;
@@ -45,8 +46,8 @@ pub trait NameLookup {
 /// The extent to which a text must match a node's description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sense {
-    /// The text is the whole description, or the name of a switch in it: first in the given case,
-    /// then in any case.
+    /// The text is the whole description, or the name of a switch in it, of a chassis with the part;
+    /// first in the given case, then in any case.
     Whole,
     /// The text is any part of the description, in any case.
     Part,
@@ -175,9 +176,10 @@ pub fn called<T>(
 fn called_whole<T>(name: &str, find: &FindDescribed<'_, T>) -> Vec<T> {
     let exact = |text: &str| text == name;
     let alike = |text: &str| text.eq_ignore_ascii_case(name);
-    let ways: [&dyn Fn(&str) -> bool; 2] = [
+    let ways: [&dyn Fn(&str) -> bool; 3] = [
         &|description| exact(description) || switch_name(description).is_some_and(exact),
         &|description| alike(description) || switch_name(description).is_some_and(alike),
+        &|description| alike(&plain_names(description)),
     ];
     let mut found = ways.into_iter().map(find);
     found.find(|nodes| !nodes.is_empty()).unwrap_or_default()
@@ -416,6 +418,12 @@ mod tests {
             );
         }
         assert_eq!(port("MF0;leaf-04:MQM8700/U1"), Ok((0x90_0000, 0)));
+    }
+
+    #[test]
+    fn a_part_of_a_chassis_resolves_by_the_name_that_tables_show() {
+        assert_eq!(port("director/L01"), Ok((0x70_0000, 0)));
+        assert_eq!(port("Director/l02"), Ok((0x80_0000, 0)));
     }
 
     #[test]

@@ -87,6 +87,17 @@ pub trait Subnet: Send + Sync + 'static {
     /// One port, by the rules of [`resolve_port`](crate::resolve::resolve_port).
     fn port(&self, selector: &Selector) -> Result<Keyed<PortId, v1::Port>, LookupError>;
 
+    /// The fields of an attribute of a node or port, as the device last answered it; empty if it has
+    /// not. The M_Key is not shown.
+    ///
+    /// # Errors
+    /// The name does not identify one node, or one port for PortInfo.
+    fn attribute(
+        &self,
+        attribute: v1::SmpAttribute,
+        selector: &Selector,
+    ) -> Result<Vec<v1::AttributeField>, LookupError>;
+
     /// The partitions that a port is a member of, by ascending P_Key; empty for external ports of a
     /// switch and for ports that are not present.
     fn partitions_of_port(&self, port: PortId) -> Vec<v1::PortPartition>;
@@ -153,7 +164,12 @@ pub trait Subnet: Send + Sync + 'static {
     /// The missing nodes and cables by ascending key.
     fn missing(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::Missing>>;
 
-    /// The moves that make the fabric match its design, in their order, from the first number above
+    /// The missing nodes and cables by ascending key, each by itself: also the cables of missing
+    /// switches, and the hosts behind them.
+    fn each_missing(&self, after: Option<PortId>, limit: usize)
+    -> Page<Keyed<PortId, v1::Missing>>;
+
+    /// The moves that make the fabric as designed, in their order, those with a number above
     /// `after`.
     fn design_moves(&self, after: Option<u64>, limit: usize) -> Page<v1::DesignMove>;
 
@@ -253,7 +269,12 @@ pub trait SaQueries: Send + Sync + 'static {
 
 /// Queries about the performance counters of ports.
 pub trait CountersQueries: Send + Sync + 'static {
-    /// The ports with a reading, only those of `part` if it is given; see [`Subnet`] for lists.
+    /// The nodes with their firmware, by ascending GUID; see [`Subnet`] for lists. A node whose
+    /// firmware is not known is listed with the reason.
+    fn firmware(&self, after: Option<Guid>, limit: usize) -> Page<Keyed<Guid, v1::DeviceFirmware>>;
+
+    /// The ports that have been read, only those of `part` if it is given; see [`Subnet`] for
+    /// lists.
     ///
     /// # Errors
     /// The name does not identify one node, or nothing has been read.
@@ -461,12 +482,18 @@ pub trait History: Send + Sync + 'static {
         query: HistoryQuery,
     ) -> BoxFuture<'_, Result<Vec<(u64, v1::Event)>, HistoryError>>;
 
-    /// The differences between the present subnet and the subnet at a time in milliseconds since
-    /// the Unix epoch.
-    fn differences(
-        &self,
-        at_unix_ms: u64,
-    ) -> BoxFuture<'_, Result<Vec<v1::Difference>, HistoryError>>;
+    /// The differences between the present subnet and that at a time, in milliseconds since the
+    /// Unix epoch; where the history begins later, the first state in it.
+    fn differences(&self, at_unix_ms: u64) -> BoxFuture<'_, Result<Differences, HistoryError>>;
+}
+
+/// The differences of the subnet from an earlier state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Differences {
+    /// The differences, in the order of their kinds, then of nodes and ports.
+    pub list: Vec<v1::Difference>,
+    /// The time that they count from, in milliseconds since the Unix epoch.
+    pub from_unix_ms: u64,
 }
 
 /// A log of operators' requests.

@@ -25,6 +25,7 @@ const NEEDS: &[ServiceNeeds] = &[
             ("ListVirtualPorts", Read),
             ("ListCongestionAgents", Read),
             ("GetPort", Read),
+            ("GetAttribute", Read),
             ("ListLinks", Read),
             ("GetForwardingTable", Read),
             ("ResolveRoute", Read),
@@ -115,6 +116,7 @@ const NEEDS: &[ServiceNeeds] = &[
             ("GetCounterSeries", Read),
             ("GetPortTrends", Read),
             ("GetTopPortsSince", Read),
+            ("ListDeviceFirmware", Read),
         ],
     },
     ServiceNeeds {

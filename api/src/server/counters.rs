@@ -226,6 +226,15 @@ impl CountersService for Counters {
         listing.answer_keyed(page)
     }
 
+    async fn list_device_firmware(
+        &self,
+        request: Request<v1::ListDeviceFirmwareRequest>,
+    ) -> Result<Response<v1::ListDeviceFirmwareResponse>, Status> {
+        let (_, listing) = Listing::of(request)?;
+        let page = self.counters()?.firmware(listing.after(), listing.limit());
+        listing.answer_keyed(page)
+    }
+
     async fn get_top_ports(
         &self,
         request: Request<v1::GetTopPortsRequest>,

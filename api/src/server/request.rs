@@ -261,7 +261,15 @@ pub(super) fn port_action(field: &str, value: i32) -> Result<PortAction, Status>
     }
 }
 
-/// Parses an order of ports; the default is the order by use.
+/// An attribute of subnet management.
+pub(super) fn smp_attribute(field: &str, value: i32) -> Result<v1::SmpAttribute, Status> {
+    match v1::SmpAttribute::try_from(value) {
+        Ok(v1::SmpAttribute::Unspecified) | Err(_) => Err(unknown(field, value)),
+        Ok(attribute) => Ok(attribute),
+    }
+}
+
+/// An order of ports; by use where it is unspecified.
 pub(super) fn port_order(field: &str, value: i32) -> Result<PortOrder, Status> {
     match PortOrder::try_from(value).map_err(|_| unknown(field, value))? {
         PortOrder::Unspecified => Ok(PortOrder::Use),

@@ -4,6 +4,7 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{CapabilityMask, LocalChanges, NodeDescription, Notice, NoticeType};
 use rsm_mad::wire::attr::{PortThreshold, Trap};
 use rsm_mad::wire::header::AttrId;
+use rsm_mad::wire::vendor::FirmwareVersion;
 use rsm_routing::netlist::{self, LinkSpeed, LinkWidth, MAX_DESCRIPTION, Netlist};
 
 use crate::error::SimError;
@@ -308,6 +309,17 @@ impl Sim {
     pub fn set_silence(&mut self, node: Guid, silence: Silence) -> Result<(), SimError> {
         let index = self.fabric.find_node(node)?;
         self.fabric.node_mut(index).silence = silence;
+        Ok(())
+    }
+
+    /// Gives a node another firmware than its type has, as an update does.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn set_firmware(&mut self, node: Guid, version: FirmwareVersion) -> Result<(), SimError> {
+        let index = self.fabric.find_node(node)?;
+        let guid = self.fabric.node(index).guid;
+        self.firmware.insert(guid, version);
         Ok(())
     }
 

@@ -98,7 +98,8 @@ impl Packet {
 
     /// Whether the packet belongs to a general service class for which every node has an agent.
     pub(crate) fn is_of_general_agent(&self) -> bool {
-        self.header().class() == Class::PERFORMANCE || self.is_congestion_control()
+        let class = self.header().class();
+        matches!(class, Class::PERFORMANCE | Class::VENDOR_DEVICE) || self.is_congestion_control()
     }
 
     /// Whether the packet belongs to the congestion control class.

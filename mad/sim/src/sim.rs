@@ -7,6 +7,7 @@ use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::{Datagram, Inbound, PortEvent, SendFailure};
 use rsm_mad::wire::header::{Class, MadHeader};
+use rsm_mad::wire::vendor::FirmwareVersion;
 use rsm_routing::netlist::Netlist;
 
 use crate::agent::Effect;
@@ -60,6 +61,8 @@ pub struct Sim {
     pub(crate) performance: Performance,
     /// The agents of congestion control. Used for look-ups only, never iterated.
     pub(crate) congestion: CongestionAgents,
+    /// Firmware of the nodes that have another one than their type. For look-ups only.
+    pub(crate) firmware: HashMap<Guid, FirmwareVersion>,
     pub(crate) faults: FabricFaults,
     pub(crate) journal: Option<SetJournal>,
     pub(crate) rng: Rng,
@@ -89,6 +92,7 @@ impl Sim {
             counters: SimCounters::default(),
             performance: Performance::default(),
             congestion: CongestionAgents::default(),
+            firmware: HashMap::new(),
             faults: FabricFaults::default(),
             journal: None,
             rng: Rng::new(seed),

@@ -335,8 +335,8 @@ impl Sim {
         self.take_effects();
     }
 
-    /// Handles a request of performance management or congestion control, which needs no M_Key but
-    /// a P_Key.
+    /// Handles a request of performance management, congestion control or the vendor's class,
+    /// which needs no M_Key but a P_Key.
     fn at_general_agent(&mut self, index: u32) {
         let packet = self.packets.get(index);
         let address = self.fabric.address_port(packet.at);
@@ -352,9 +352,10 @@ impl Sim {
         if !is_member {
             return self.lose_foreign(index, address);
         }
-        let refusal = match self.packets.get(index).is_congestion_control() {
-            true => self.answer_congestion(index).err(),
-            false => self.answer_performance(index).err().map(Into::into),
+        let refusal = match self.packets.get(index).header().class() {
+            Class::CONGESTION_CONTROL => self.answer_congestion(index).err(),
+            Class::VENDOR_DEVICE => self.answer_device(index).err().map(Into::into),
+            _ => self.answer_performance(index).err().map(Into::into),
         };
         match refusal {
             None => self.answer(index, Status::OK),

@@ -59,7 +59,8 @@ pub struct Sinks {
     pub others: Sink,
     /// The sink for the SA; without it, the datagrams of the SA go to `others`.
     pub sa: Option<SaSink>,
-    /// The sink for performance management (class 0x04); without it, its datagrams go to `others`.
+    /// The sink for performance management (class 0x04) and the class of NVIDIA devices (0x0A);
+    /// without it, their datagrams go to `others`.
     /// The sink must not block: it is called on the thread that receives subnet management.
     pub performance: Option<Sink>,
 }
@@ -88,7 +89,7 @@ impl Sinks {
             Inbound::SendFailed { class, .. } => Some(*class),
             Inbound::Port(_) => None,
         };
-        if class == Some(Class::PERFORMANCE)
+        if let Some(Class::PERFORMANCE | Class::VENDOR_DEVICE) = class
             && let Some(sink) = &mut self.performance
         {
             return sink(inbound);

@@ -113,6 +113,8 @@ impl Class {
     pub const COMMUNICATION: Class = Class(0x07);
     /// SNMP tunnelling.
     pub const SNMP: Class = Class(0x08);
+    /// The class of NVIDIA devices, one of those of vendors (0x09 to 0x0F).
+    pub const VENDOR_DEVICE: Class = Class(0x0A);
     /// Congestion control.
     pub const CONGESTION_CONTROL: Class = Class(0x21);
     /// Subnet management with directed-route packets.
@@ -341,6 +343,7 @@ named!(Class, 4, {
     DEVICE => "DevMgt",
     COMMUNICATION => "ComMgt",
     SNMP => "SNMP",
+    VENDOR_DEVICE => "VendorDevice",
     CONGESTION_CONTROL => "CC",
     SUBNET_DIRECTED => "SubnDirected",
 });

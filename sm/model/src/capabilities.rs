@@ -18,8 +18,45 @@ const MELLANOX: u32 = 0x00_02_C9;
 /// VendorID of Bull, which sells Mellanox devices under its own VendorID.
 const BULL: u32 = 0x00_11_9F;
 
-/// Maximum number of device types remembered, far more than a subnet has. Further types are not
-/// asked.
+/// Whether the device that answered `info` is of NVIDIA, and has its class of general services.
+pub fn is_nvidia(info: &NodeInfo) -> bool {
+    matches!(info.vendor_id(), MELLANOX | BULL)
+}
+
+/// The name of a type of device of NVIDIA by VendorID and DeviceID; `None` for one that is not
+/// known here.
+pub fn device_name(vendor: u32, device: u16) -> Option<&'static str> {
+    let mut names = NAMES.iter().filter(|_| vendor == MELLANOX);
+    names.find(|name| name.0 == device).map(|name| name.1)
+}
+
+/// Names of NVIDIA's devices by DeviceID.
+const NAMES: &[(u16, &str)] = &[
+    (0xC738, "SwitchX"),
+    (0xCB20, "Switch-IB"),
+    (0xCF08, "Switch-IB 2"),
+    (0xCF09, "aggregation node"),
+    (0xD2F0, "Quantum"),
+    (0xD2F2, "Quantum-2"),
+    (0xD2F4, "Quantum-3"),
+    (0x1003, "ConnectX-3"),
+    (0x1007, "ConnectX-3 Pro"),
+    (0x1011, "Connect-IB"),
+    (0x1013, "ConnectX-4"),
+    (0x1015, "ConnectX-4 Lx"),
+    (0x1017, "ConnectX-5"),
+    (0x1019, "ConnectX-5 Ex"),
+    (0x101B, "ConnectX-6"),
+    (0x101D, "ConnectX-6 Dx"),
+    (0x101F, "ConnectX-6 Lx"),
+    (0x1021, "ConnectX-7"),
+    (0x1023, "ConnectX-8"),
+    (0xA2D2, "BlueField"),
+    (0xA2D6, "BlueField-2"),
+    (0xA2DC, "BlueField-3"),
+];
+
+/// Bound of the device types remembered, far more than a subnet has. Types beyond it are not asked.
 const TYPES_MAX: usize = 1024;
 
 /// Number of devices of a type that may leave GeneralInfo unanswered before the type counts as a

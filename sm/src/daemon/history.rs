@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rsm_api::model::{HistoryOrder, HistoryQuery};
 use rsm_api::v1::event::Change;
-use rsm_api::{BoxFuture, HistoryError, v1};
+use rsm_api::{BoxFuture, Differences, HistoryError, v1};
 use rsm_config::Config;
 use rsm_mad::Time;
 use rsm_model::fabric::Fabric;
@@ -339,22 +339,25 @@ impl rsm_api::History for HistoryReader {
         }))
     }
 
-    fn differences(
-        &self,
-        at_unix_ms: u64,
-    ) -> BoxFuture<'_, Result<Vec<v1::Difference>, HistoryError>> {
+    fn differences(&self, at_unix_ms: u64) -> BoxFuture<'_, Result<Differences, HistoryError>> {
         Box::pin(self.on_thread(move |segments| {
             let unread = |error: StoreError| HistoryError::Unreadable {
                 reason: format!("{error}: {}", cause(&error)),
             };
-            let then = segments.state_at(at_unix_ms).map_err(unread)?;
-            let Some(then) = then else {
+            let then = match segments.state_at(at_unix_ms).map_err(unread)? {
+                Some(then) => Some((at_unix_ms, then)),
+                None => segments.first_state().map_err(unread)?,
+            };
+            let Some((from_unix_ms, then)) = then else {
                 return Err(HistoryError::TooEarly {
                     began_unix_ms: segments.began_unix_ms(),
                 });
             };
             let now = segments.state_at(u64::MAX).map_err(unread)?;
-            Ok(then.differences(&now.unwrap_or_default()))
+            Ok(Differences {
+                list: then.differences(&now.unwrap_or_default()),
+                from_unix_ms,
+            })
         }))
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::arguments::{Format, Global};
 use crate::failure::Failure;
 use crate::pager::{self, Pager};
-use crate::table::{self, Layout, Rows};
+use crate::table::{self, LaidOut, Layout, Rows};
 use crate::text::printable;
 
 /// A colour by meaning.
@@ -157,9 +157,24 @@ impl Output {
         if rows.is_list() {
             self.arrange(&mut rows);
         }
-        let lines = rows.lines(self.layout.width);
+        let LaidOut { lines, left_out } = rows.laid_out(self.layout.width);
         self.page(lines.len())?;
-        lines.iter().try_for_each(|line| self.line(line))
+        lines.iter().try_for_each(|line| self.line(line))?;
+        self.left_out(&left_out)
+    }
+
+    /// Says which columns had no room: in the output where that is a terminal, else beside it, for
+    /// programs that read the rows.
+    fn left_out(&mut self, headings: &[String]) -> Result<(), Failure> {
+        let note = match headings {
+            [] => return Ok(()),
+            [heading] => format!("column left out: {heading}; --wide shows it"),
+            many => format!("columns left out: {}; --wide shows them", many.join(", ")),
+        };
+        match io::stdout().is_terminal() {
+            true => self.line(&note),
+            false => self.note(&note),
+        }
     }
 
     /// Prints a list: as JSON, or with a row for each item below headings in the form of
@@ -219,6 +234,17 @@ impl Output {
         let (pager, input) = Pager::start(&command).map_err(Failure::Output)?;
         self.writer = Box::new(BufWriter::new(input));
         self.pager = Some(pager);
+        Ok(())
+    }
+
+    /// Begins the next of several pictures that replace each other: on a terminal, at the top of
+    /// the cleared screen, and without a pager.
+    pub(crate) fn picture(&mut self) -> Result<(), Failure> {
+        self.may_page = false;
+        if io::stdout().is_terminal() {
+            // ECMA-48: cursor to the first place (CUP), then erase to the end of the page (ED).
+            write!(self.writer, "\x1b[H\x1b[J")?;
+        }
         Ok(())
     }
 

@@ -348,6 +348,7 @@ impl UmadTransport {
         self.sa.open(Agent {
             id: agents.for_class(Class::SUBNET_ADMINISTRATION),
             performance: agents.for_class(Class::PERFORMANCE),
+            vendor: agents.for_class(Class::VENDOR_DEVICE),
             shared: Arc::clone(&shared),
         });
         self.opened = Some(Opened {

@@ -12,7 +12,7 @@ use crate::transport::{
     Datagram, LocalPort, PerformancePort, RemoteAddress, SaInbound, SaPort, SaSink, SendError,
     is_rmpp,
 };
-use crate::wire::header::Class;
+use crate::wire::header::{Class, MadHeader};
 
 /// The number of times that the kernel sends an unacknowledged segment again; it waits 2 s each
 /// time.
@@ -25,6 +25,8 @@ pub(super) struct Agent {
     /// The agent of performance management, whose answers the receive thread reads; `None` without
     /// it.
     pub(super) performance: Option<u32>,
+    /// The agent of the class of NVIDIA devices, likewise.
+    pub(super) vendor: Option<u32>,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -170,7 +172,7 @@ pub struct UmadSaPort {
 }
 
 impl UmadSaPort {
-    /// Sends with the agent of `class`: the SA, or performance management.
+    /// Sends with the agent of `class`: the SA, performance management, or NVIDIA's class.
     fn send_as(
         &self,
         class: Class,
@@ -185,6 +187,7 @@ impl UmadSaPort {
         }
         let id = match class {
             Class::PERFORMANCE => agent.performance,
+            Class::VENDOR_DEVICE => agent.vendor,
             _ => agent.id,
         };
         let id = id.ok_or(SendError::UnsupportedClass { class })?;
@@ -202,7 +205,11 @@ impl UmadSaPort {
 
 impl PerformancePort for UmadSaPort {
     fn send_performance(&self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
-        self.send_as(Class::PERFORMANCE, &datagram.mad, &datagram.remote, timeout)
+        let class = match MadHeader::of(&datagram.mad).class() {
+            Class::VENDOR_DEVICE => Class::VENDOR_DEVICE,
+            _ => Class::PERFORMANCE,
+        };
+        self.send_as(class, &datagram.mad, &datagram.remote, timeout)
     }
 }
 
@@ -265,7 +272,7 @@ mod tests {
     use super::super::receiver::OpenPorts;
     use super::*;
     use crate::wire::attr::PortState;
-    use crate::wire::header::{MadHeader, Method};
+    use crate::wire::header::Method;
 
     /// A time longer than any test runs.
     const FOR_EVER: Duration = Duration::from_secs(600);
@@ -302,6 +309,7 @@ mod tests {
         half.open(Agent {
             id: Some(0),
             performance: Some(3),
+            vendor: None,
             shared: Arc::clone(&shared),
         });
         (UmadSaPort { half, known }, shared, came, far)

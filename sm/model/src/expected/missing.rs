@@ -28,7 +28,7 @@ pub enum MissingKind {
     Switch,
     /// Cables between switches that are present.
     Cable,
-    /// Cables between switches that lead elsewhere than before, while every end has a cable.
+    /// Cables that lead elsewhere than before, all ends of them cabled: to each other's ends.
     Exchanged,
     /// A channel adapter or router.
     Host,
@@ -64,6 +64,8 @@ pub struct Missing {
     /// Present far ends of exchanged cables, or the disabled end of missing cables, as text for the
     /// operator; empty if the cables are gone.
     pub now: String,
+    /// The move that puts exchanged cables back, as text for the operator; empty for other kinds.
+    pub mend: String,
 }
 
 /// Numbers of missing parts by kind.
@@ -77,7 +79,7 @@ pub struct MissingCounts {
     pub hosts: u64,
     /// Cables of channel adapters and routers that are present.
     pub host_cables: u64,
-    /// Cables between two switches that lead elsewhere than before.
+    /// Cables that lead elsewhere than before.
     pub exchanged_cables: u64,
 }
 
@@ -109,7 +111,16 @@ impl fmt::Display for MissingCounts {
     }
 }
 
-/// Number of links from a switch to other switches, now and before.
+/// A missing part by itself, under the key of its node or near end.
+enum Single {
+    Node,
+    /// A cable, by its other end.
+    Cable(PortKey),
+    /// A cable of an exchange, by its place there.
+    Exchanged(Missing, usize),
+}
+
+/// Links of a switch to other switches: how many it has, and had.
 #[derive(Clone, Copy)]
 struct Links {
     up: usize,
@@ -173,18 +184,85 @@ impl Expected {
         })
     }
 
-    /// The entry for one exchange, given the ends of its cables (at least one end).
+    /// The first `limit` missing nodes, cables and exchanged cables with a key above `after`, each
+    /// by itself, ascending: in all as many as [`Expected::counts`] counts.
+    pub fn each(&self, fabric: &Fabric, after: Option<PortKey>, limit: usize) -> Vec<Missing> {
+        let mut parts: BTreeMap<PortKey, Single> = BTreeMap::new();
+        let nodes = self.nodes.keys();
+        parts.extend(nodes.map(|&guid| (PortKey::new(guid, PortNum::ZERO), Single::Node)));
+        for (here, there) in self.lost_cables() {
+            let [near, far] = self.host_first(fabric, [here, there]);
+            // The cable of a missing host belongs to it.
+            if self.is_switch(fabric, near.node) || !self.nodes.contains_key(&near.node) {
+                parts.insert(near, Single::Cable(far));
+            }
+        }
+        for ends in self.exchanges(fabric) {
+            let whole = self.exchanged(fabric, &ends);
+            for (at, &(near, _)) in whole.cables.iter().enumerate() {
+                parts.insert(near, Single::Exchanged(whole.clone(), at));
+            }
+        }
+        let alone = BTreeMap::new();
+        let asked = parts
+            .into_iter()
+            .filter(|&(key, _)| after.is_none_or(|after| key > after));
+        let described = asked.take(limit).map(|(key, part)| match part {
+            Single::Node => self.missing_node(fabric, key.node, &alone),
+            Single::Cable(far) => self.missing_cables(fabric, key.node, vec![(key, far)]),
+            Single::Exchanged(whole, at) => Missing {
+                key,
+                name: self.name(fabric, key.node),
+                cables: vec![whole.cables[at]],
+                peers: vec![whole.peers[at].clone()],
+                now: self.leads_now(fabric, whole.cables[at]),
+                ..whole
+            },
+        });
+        described.collect()
+    }
+
+    /// The ends of a cable, that of a host before that of its switch.
+    fn host_first(&self, fabric: &Fabric, ends: [PortKey; 2]) -> [PortKey; 2] {
+        let [a, b] = ends;
+        let is_host = |end: PortKey| !self.is_switch(fabric, end.node);
+        match is_host(b) && !is_host(a) {
+            true => [b, a],
+            false => [a, b],
+        }
+    }
+
+    /// Where an exchanged cable leads now, and led before.
+    fn leads_now(&self, fabric: &Fabric, (here, there): (PortKey, PortKey)) -> String {
+        let now = shown_at(fabric, here).unwrap_or(there);
+        let [here, now, there] = [here, now, there].map(|port| self.port_name(fabric, port));
+        format!("{here} leads to {now} (was at {there})")
+    }
+
+    /// The move that puts exchanged cables back.
+    fn mend(&self, fabric: &Fabric, cables: &[(PortKey, PortKey)]) -> String {
+        match cables {
+            &[(a, one), (b, other)]
+                if shown_at(fabric, a) == Some(other) && shown_at(fabric, b) == Some(one) =>
+            {
+                let [one, other] = [one, other].map(|port| self.port_name(fabric, port));
+                format!("exchange the plugs in {one} and {other}")
+            }
+            _ => "put each cable back where it was".to_owned(),
+        }
+    }
+
+    /// The entry for one exchange, given the ends of its cables (at least one).
     fn exchanged(&self, fabric: &Fabric, ends: &[PortKey]) -> Missing {
         let before = |end: &PortKey| Some((*end, self.recabled.get(end)?));
         let before: Vec<(PortKey, &LostPort)> = ends.iter().filter_map(before).collect();
         let cables = before.iter().map(|&(here, port)| (here, port.peer));
-        let cables: Vec<(PortKey, PortKey)> = cables.filter(|(a, b)| a < b).collect();
+        let cables: Vec<(PortKey, PortKey)> = cables
+            .filter(|(a, b)| a < b)
+            .map(|(a, b)| self.host_first(fabric, [a, b]).into())
+            .collect();
         let key = cables.first().map_or(ends[0], |&(here, _)| here);
-        let now = cables.iter().map(|&(here, there)| {
-            let now = shown_at(fabric, here).unwrap_or(there);
-            let [here, now, there] = [here, now, there].map(|port| self.port_name(fabric, port));
-            format!("{here} leads to {now} (was at {there})")
-        });
+        let now = cables.iter().map(|&cable| self.leads_now(fabric, cable));
         let mut now: Vec<String> = now.take(NAMED_CABLES).collect();
         if let Some(more @ 1..) = cables.len().checked_sub(NAMED_CABLES) {
             now.push(format!("and {more} more"));
@@ -205,6 +283,7 @@ impl Expected {
                 .iter()
                 .map(|(_, far)| self.name(fabric, far.node))
                 .collect(),
+            mend: self.mend(fabric, &cables),
             cables,
             hosts_behind: 0,
             moved: None,
@@ -279,14 +358,12 @@ impl Expected {
         }
         let mut groups: BTreeMap<Guid, Vec<(PortKey, PortKey)>> = BTreeMap::new();
         for (a, b) in cables {
-            let is_host = |end: PortKey| !self.is_switch(fabric, end.node);
             // A host's cable is listed under the host.
-            let (near, far) = match (is_host(a), is_host(b)) {
-                (true, false) => (a, b),
-                (false, true) => (b, a),
-                _ if count[&b.node] > count[&a.node] => (b, a),
-                _ => (a, b),
-            };
+            let [mut near, mut far] = self.host_first(fabric, [a, b]);
+            let is_between_switches = self.is_switch(fabric, near.node);
+            if is_between_switches && count[&far.node] > count[&near.node] {
+                (near, far) = (far, near);
+            }
             groups.entry(near.node).or_default().push((near, far));
         }
         groups
@@ -352,6 +429,7 @@ impl Expected {
             moved: ports.iter().filter_map(|port| port.moved).max(),
             left: String::new(),
             now: String::new(),
+            mend: String::new(),
             cables,
         }
     }
@@ -469,7 +547,7 @@ impl Missing {
             MissingKind::Exchanged => (
                 FindingKind::CablesExchanged,
                 Severity::Warning,
-                format!("cables between switches were exchanged: {}", self.now),
+                format!("cables were exchanged: {}", self.now),
             ),
         };
         let mut text = what;
@@ -497,7 +575,8 @@ impl Missing {
         };
         text.push_str(&match self.kind {
             MissingKind::Exchanged => format!(
-                "; routes use them as they are now: put them back, or if they are to stay: rsmctl expect --accept {named}"
+                "; routes use them as they are now: {}, or if they are to stay: rsmctl expect --accept {named}",
+                self.mend
             ),
             _ => format!("; if it is gone for good: rsmctl expect --accept {named}"),
         });

@@ -4,10 +4,11 @@
 //! changes no more of it than changed in the fabric, and snapshots share it. A missing port stays
 //! expected until it is cabled again, or an operator [accepts](Expected::accept) the loss for good.
 //!
-//! Findings, `rsmctl expect`, the names of missing nodes and the former cable of a port all use
-//! this module. The store also keeps the present cables, so that losses are noticed that happened
-//! while no manager ran. A switch port with another cable than before keeps a record of the former
-//! cable: if every end of such cables has a cable now, the cables were exchanged.
+//! Findings, `rsmctl expect`, the names of missing nodes and the former cable of a port all come
+//! from here. The store also holds the present cables, so that losses while no manager ran are
+//! noticed. Ports with another cable than before keep a record of the former cable: if no end of
+//! such cables is free, the cables were exchanged. A host that moved to a port that was no other's
+//! place keeps no record: it is expected at its new place.
 
 mod designed;
 mod missing;
@@ -99,7 +100,8 @@ pub enum Accept {
 pub struct Expected {
     ports: BTreeMap<PortKey, LostPort>,
     nodes: BTreeMap<Guid, LostNode>,
-    /// Former cables of switch ports that now lead to another switch port.
+    /// Former cables of ports that lead elsewhere now, and of switch ports whose host is at the
+    /// former place of another one.
     recabled: BTreeMap<PortKey, LostPort>,
     /// Number of missing ports and nodes beyond the limits.
     dropped: u64,
@@ -193,15 +195,28 @@ impl Cabling {
             expected.lose_node(guid, node.clone());
         }
         let cabled = Cabled::of(present);
+        let mut moved = BTreeMap::new();
+        let mut left = BTreeMap::new();
         for (here, port) in self.kept_cables() {
             let is_moved =
                 || cabled.is_host_port(port.peer) && self.peer_of(port.peer) == Some(here);
             if cabled.has(here) {
                 expected.note_recabled(here, port, present);
-            } else if !is_moved() {
+                if is_host(present, here.node) {
+                    moved.insert(here, port.peer);
+                }
+            } else if is_moved() {
+                left.insert(here, port);
+            } else {
                 expected.lose_port(here, port);
             }
         }
+        let moves = moved.into_iter().map(|(host, former)| Move {
+            host,
+            former,
+            left: left.get(&former).copied(),
+        });
+        expected.settle(moves.collect(), present);
         expected.forget_times();
         expected
     }
@@ -229,7 +244,16 @@ impl Cabling {
     }
 }
 
-/// The cabled ports of a fabric. If the two ends of a cable disagree, the lower end decides.
+/// A host's port that is cabled again, wherever.
+struct Move {
+    host: PortKey,
+    /// Other end of the former cable.
+    former: PortKey,
+    /// Record of that end, if it waited for this port and is not cabled.
+    left: Option<LostPort>,
+}
+
+/// The cabled ports of a fabric. Where the two ends of a cable disagree, the lower end counts.
 struct Cabled<'a> {
     fabric: &'a Fabric,
     /// Result of [`Cabled::silent`], which reads every cable.
@@ -269,6 +293,12 @@ impl<'a> Cabled<'a> {
 /// Other end of the cable according to the port itself.
 fn shown_at(fabric: &Fabric, port: PortKey) -> Option<PortKey> {
     fabric.port(fabric.find_port(port)?).peer
+}
+
+/// Whether a node is there, and no switch.
+fn is_host(fabric: &Fabric, guid: Guid) -> bool {
+    let node = fabric.node_of(guid);
+    node.is_some_and(|node| node.kind() != NodeType::Switch)
 }
 
 /// The cabled ports of a node.
@@ -321,7 +351,7 @@ impl Expected {
         }
     }
 
-    /// Whether no part is missing, and all cables between switches have their former ends.
+    /// Whether nothing is missing, and all cables are where they were.
     pub fn is_empty(&self) -> bool {
         self.ports.is_empty()
             && self.nodes.is_empty()
@@ -411,47 +441,79 @@ impl Expected {
                 self.note_recabled(key, lost, new);
             }
         }
-        for key in found() {
-            self.find(key, new);
-        }
+        let found: BTreeSet<PortKey> = found().collect();
+        let moves = found.iter().filter_map(|&key| self.find(key, &found, new));
+        let moves = moves.collect();
+        self.settle(moves, new);
     }
 
-    /// Updates the record of the former cable of a cabled port. Records `before` if `before` and
-    /// the present cable join switches and differ; an older record stays. Drops the record once the
-    /// recorded cable is back.
+    /// Follows a port that is cabled. If its former cable `before` and the present one differ,
+    /// records the former one, of several the first. Forgets it once that cable is put back.
     fn note_recabled(&mut self, key: PortKey, before: LostPort, new: &Fabric) {
         let is_back = |before: &LostPort| shown_at(new, key) == Some(before.peer);
         match self.recabled.get(&key) {
             Some(recorded) if is_back(recorded) => drop(self.recabled.remove(&key)),
             Some(_) => {}
             None => {
-                let is_between_switches =
-                    self.is_switch(new, key.node) && self.is_switch(new, before.peer.node);
-                if !is_between_switches || shown_at(new, key).is_none() || is_back(&before) {
-                    return;
-                }
-                if self.recabled.len() < MAX_LOST_PORTS {
-                    self.recabled.insert(key, before);
-                } else {
-                    self.dropped += 1;
+                if shown_at(new, key).is_some() && !is_back(&before) {
+                    self.record_former(key, before);
                 }
             }
         }
     }
 
-    /// Removes a cabled port from the missing ones. If a host's port moved to another switch port,
-    /// the former switch port is no longer missing either. If a switch port has another cable, the
-    /// far end of the old cable stays missing.
-    fn find(&mut self, key: PortKey, new: &Fabric) {
-        let Some(lost) = self.ports.remove(&key) else {
-            return;
-        };
+    fn record_former(&mut self, key: PortKey, before: LostPort) {
+        if self.recabled.len() < MAX_LOST_PORTS {
+            self.recabled.insert(key, before);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Follows a port that is cabled. A host's port moved to another switch port is no longer
+    /// missing at the old one. A switch port with another cable leaves the old cable expected at
+    /// that cable's other end. Returns the move of a host's port; `found` has all ports that are
+    /// cabled again.
+    fn find(&mut self, key: PortKey, found: &BTreeSet<PortKey>, new: &Fabric) -> Option<Move> {
+        let former = self.ports.remove(&key)?.peer;
         let is_switch = new
             .find(key.node)
             .is_some_and(|ix| new.node(ix).kind() == NodeType::Switch);
-        if !is_switch {
-            self.ports
-                .remove_entry_if(&lost.peer, |other| other.peer == key);
+        if is_switch {
+            return None;
+        }
+        let is_own = |other: &LostPort| other.peer == key;
+        let left = self.ports.remove_entry_if(&former, is_own);
+        is_host(new, key.node).then(|| Move {
+            host: key,
+            former,
+            left: left.filter(|_| !found.contains(&former)),
+        })
+    }
+
+    /// Decides about the former places of hosts that are cabled again. A host at the former place
+    /// of another port may be half of an exchange: its own former place stays recorded, also while
+    /// no cable is there. Any other place is where the host is expected from now on.
+    fn settle(&mut self, moves: Vec<Move>, new: &Fabric) {
+        let is_elses = |host| shown_at(new, host).is_some_and(|at| self.recabled.contains_key(&at));
+        let moves = moves.into_iter().map(|one| (is_elses(one.host), one));
+        let moves: Vec<(bool, Move)> = moves.collect();
+        for (is_elses, Move { host, former, left }) in moves {
+            match left {
+                Some(left) if is_elses => {
+                    if !self.recabled.contains_key(&former) {
+                        self.record_former(former, left);
+                    }
+                }
+                _ if is_elses => {}
+                _ => {
+                    let recorded = self.recabled.remove(&host).map(|before| before.peer);
+                    for place in [Some(former), recorded].into_iter().flatten() {
+                        let is_own = |other: &LostPort| other.peer == host;
+                        self.recabled.remove_entry_if(&place, is_own);
+                    }
+                }
+            }
         }
     }
 
@@ -520,8 +582,10 @@ impl Expected {
         }
     }
 
-    /// The exchanges of cables between switches, each as the ascending ends of its cables. Every
-    /// end has another cable than before; a cable with a free end counts as missing instead.
+    /// The exchanges of cables, each as the ascending ends of its cables: every end is cabled, and
+    /// none as before. A cable with an end that is not cabled counts as missing instead. Where
+    /// hosts take part, each end is at the former place of another one; hosts that moved to new
+    /// places are no exchange.
     fn exchanges(&self, fabric: &Fabric) -> Vec<Vec<PortKey>> {
         let is_whole = |(key, before): (&PortKey, &LostPort)| {
             let other = self.recabled.get(&before.peer);
@@ -541,7 +605,13 @@ impl Expected {
                 next += 1;
             }
             ends.sort_unstable();
-            exchanges.push(ends);
+            let is_closed = |key: &PortKey| {
+                shown_at(fabric, *key).is_some_and(|now| ends.binary_search(&now).is_ok())
+            };
+            let mut all = ends.iter();
+            if all.all(|end| self.is_switch(fabric, end.node)) || ends.iter().all(is_closed) {
+                exchanges.push(ends);
+            }
         }
         exchanges
     }
@@ -549,13 +619,24 @@ impl Expected {
 
 /// Removal of an entry if a condition holds for it.
 trait RemoveIf {
-    fn remove_entry_if(&mut self, key: &PortKey, condition: impl FnOnce(&LostPort) -> bool);
+    /// Removes and returns the entry of `key`; `None` if there is none that the condition holds
+    /// for.
+    fn remove_entry_if(
+        &mut self,
+        key: &PortKey,
+        condition: impl FnOnce(&LostPort) -> bool,
+    ) -> Option<LostPort>;
 }
 
 impl RemoveIf for BTreeMap<PortKey, LostPort> {
-    fn remove_entry_if(&mut self, key: &PortKey, condition: impl FnOnce(&LostPort) -> bool) {
-        if self.get(key).is_some_and(condition) {
-            self.remove(key);
+    fn remove_entry_if(
+        &mut self,
+        key: &PortKey,
+        condition: impl FnOnce(&LostPort) -> bool,
+    ) -> Option<LostPort> {
+        match self.get(key).is_some_and(condition) {
+            true => self.remove(key),
+            false => None,
         }
     }
 }

@@ -5,20 +5,26 @@ use std::time::Duration;
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::Time;
+use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::attr::NodeType;
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::perf::{Counter, CounterSet, PERF_DATA_LEN};
+use rsm_mad::wire::vendor::GeneralInfoMad;
+use rsm_model::capabilities::is_nvidia;
 use rsm_model::fabric::{Node, Port};
 
 use super::causes::{Corrections, RcvCauses, XmitCauses};
 use super::config::CountersConfig;
 use super::port::{NarrowEnd, PortReading, Sample, TRAFFIC};
 use super::request::{Capabilities, Redirect, Redirection, Request, class_port_info};
-use super::snapshot::{AgentCounters, AgentState};
+use super::snapshot::{AgentCounters, AgentState, DeviceFirmware};
 
 /// Time after which an agent's capabilities and refused attributes are read again, because its
 /// firmware may have changed.
 const CAPABILITIES_EVERY: Duration = Duration::from_secs(3600);
+
+/// Time after which the firmware of a device is read again: an update restarts the device.
+const FIRMWARE_EVERY: Duration = Duration::from_secs(3600);
 
 /// Longest pause of an agent that does not answer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
@@ -77,6 +83,8 @@ pub(super) struct Agent {
     /// Whether the sum of error counters has moved since the ports were read.
     has_moved: bool,
     capabilities_at: Time,
+    /// Time at which the firmware is asked for; `None` if the device is not asked.
+    firmware_at: Option<Time>,
     refused: Refused,
     narrow_end: NarrowEnd,
     sums: Option<Box<CounterSet>>,
@@ -118,6 +126,10 @@ impl Agent {
             state: AgentState::New,
             capabilities: Default::default(),
             capabilities2: Default::default(),
+            firmware: match is_nvidia(&node.info) {
+                true => DeviceFirmware::New,
+                false => DeviceFirmware::OtherVendor,
+            },
             took: None,
             first: start,
             ports: vec![PortReading::default(); count].into(),
@@ -132,6 +144,7 @@ impl Agent {
             not_before: first,
             has_moved: false,
             capabilities_at: first,
+            firmware_at: is_nvidia(&node.info).then_some(first),
             refused: Refused::default(),
             narrow_end: NarrowEnd::Unknown,
             sums: None,
@@ -242,6 +255,9 @@ impl Agent {
             self.refused = Refused::default();
             return Some(Request::Capabilities);
         }
+        if self.firmware_at.is_some_and(|at| now >= at) {
+            return Some(Request::Firmware);
+        }
         let (has_sums, has_wide) = (self.has_sums(), self.has_wide());
         let (wide_errors, is_readable) = (self.has_wide_errors(), self.is_readable());
         let round = self.round.as_deref_mut()?;
@@ -274,6 +290,29 @@ impl Agent {
         };
         round.attempt += 1;
         round.attempt <= repetitions
+    }
+
+    /// Handles the answer to a request for the firmware, whose bytes are `mad`; `None`: there was
+    /// none.
+    pub(super) fn take_firmware(&mut self, answer: Option<(Status, &MadBytes)>, now: Time) {
+        self.firmware_at = Some(now + FIRMWARE_EVERY);
+        if let Some(round) = &mut self.round {
+            round.attempt = 0;
+        }
+        let firmware = match answer {
+            None => DeviceFirmware::Silent,
+            Some((status, mad)) if status.is_ok() => {
+                let info = GeneralInfoMad::from_bytes(mad);
+                DeviceFirmware::Known {
+                    version: info.firmware(),
+                    psid: String::from_utf8_lossy(info.psid()).into_owned(),
+                }
+            }
+            Some(_) => DeviceFirmware::Refused,
+        };
+        if self.shown.firmware != firmware {
+            Arc::make_mut(&mut self.shown).firmware = firmware;
+        }
     }
 
     /// Ends the reading under way, and schedules the next ones.
@@ -355,6 +394,7 @@ impl Agent {
         }
         let mut reset = false;
         let next = match request {
+            Request::Firmware => Next::GoOn,
             Request::Capabilities => self.take_capabilities(data, now),
             Request::Wide(_) | Request::Narrow(_) if request.is_of_all_ports() => {
                 self.take_sums(request, data, now)
@@ -513,6 +553,7 @@ impl Agent {
     fn refuse(&mut self, request: Request, status: Status, now: Time) -> Next {
         let is_of_port = status.code() == Status::INVALID_FIELD && !request.is_of_all_ports();
         match request {
+            Request::Firmware => {}
             // An agent without capabilities has at least PortCounters.
             Request::Capabilities => self.capabilities_at = now + CAPABILITIES_EVERY,
             Request::RcvCauses(_) => {

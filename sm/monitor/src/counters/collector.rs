@@ -103,8 +103,9 @@ impl Routes {
         planned.unwrap_or(self.sl)
     }
 
-    fn remote(&self, agent: &Agent) -> Option<RemoteAddress> {
-        if let Some(redirect) = agent.redirect() {
+    fn remote(&self, agent: &Agent, request: Request) -> Option<RemoteAddress> {
+        // Only performance management is redirected.
+        if let Some(redirect) = agent.redirect().filter(|_| request != Request::Firmware) {
             return redirect.remote(&self.p_keys);
         }
         Some(self.to(agent.shown.lid))
@@ -295,8 +296,8 @@ impl Collector {
             self.enqueue(key, at, now);
             return None;
         };
-        let Some(remote) = self.routes.remote(agent) else {
-            // The redirection leads into a partition of which the manager's port is no member.
+        let Some(remote) = self.routes.remote(agent, request) else {
+            // The redirection leads into a partition of which the own port is no member.
             agent.fail(&self.config, now);
             let at = agent.wants();
             self.enqueue(key, at, now);
@@ -362,11 +363,13 @@ impl Collector {
         Some(flight)
     }
 
-    /// Handles a datagram of performance management, or the notice that a request was not answered.
+    /// Handles a datagram of performance management or the vendor's class, or the notice that a request was not answered.
     pub fn handle(&mut self, inbound: &Inbound, now: Time) {
         match inbound {
             Inbound::Mad(datagram) => self.take(datagram, now),
-            &Inbound::SendFailed { class, tid, kind } if class == Class::PERFORMANCE => {
+            &Inbound::SendFailed { class, tid, kind }
+                if let Class::PERFORMANCE | Class::VENDOR_DEVICE = class =>
+            {
                 if let Some(flight) = self.land(tid.low()) {
                     match kind {
                         SendFailure::TimedOut => self.unanswered(&flight, now),
@@ -403,6 +406,10 @@ impl Collector {
         };
         let at = if agent.may_repeat(REPETITIONS) {
             now
+        } else if flight.request == Request::Firmware {
+            // A device without the class may leave it unanswered; its counters are read.
+            agent.take_firmware(None, now);
+            now
         } else {
             agent.fail(&self.config, now);
             agent.wants()
@@ -419,7 +426,7 @@ impl Collector {
                 // An agent that refuses a request may answer with other data.
                 !header.status().is_ok() || answered_port(mad.data()).0 == port
             });
-            header.class() == Class::PERFORMANCE
+            header.class() == flight.request.class()
                 && header.method() == Method::GET_RESPONSE
                 && header.attribute() == flight.request.attribute()
                 && datagram.remote.lid == flight.lid
@@ -436,6 +443,11 @@ impl Collector {
         let Some(agent) = self.agents.get_mut(&flight.agent) else {
             return;
         };
+        if flight.request == Request::Firmware && !header.status().is_busy() {
+            agent.take_firmware(Some((header.status(), &datagram.mad)), now);
+            self.stats.answered += 1;
+            return self.enqueue(flight.agent, now, now);
+        }
         let (verdict, next) = agent.take(flight.request, header.status(), mad.data(), now);
         let at = match (verdict, next) {
             (Verdict::Busy, _) => {

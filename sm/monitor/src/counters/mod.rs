@@ -16,6 +16,7 @@
 //! | ports | each cabled port of a switch | every [`CountersConfig::ports_interval`], at once where the sum of error counters moved |
 //! | causes | PortRcvErrorDetails, PortXmitDiscardDetails | where PortRcvErrors or PortXmitDiscards moved |
 //! | corrections | PortExtendedSpeedsCounters | where an agent has them (IsRSFECModeCountersSupported), and errors of the link moved |
+//! | firmware | GeneralInfo of the vendor's class, of NVIDIA devices | every hour |
 //! | adapters | each port of a channel adapter or router | every [`CountersConfig::adapters_interval`] |
 //!
 //! The counters of a port come from PortCountersExtended if the agent has it, including error
@@ -36,5 +37,7 @@ pub use self::causes::Causes;
 pub use self::collector::{Collector, CountedSubnet, PlannedLevels, Routes, Transmit};
 pub use self::config::CountersConfig;
 pub use self::port::{ErrorRates, PortReading, Rates, RecentErrors, TRAFFIC};
-pub use self::snapshot::{AgentCounters, AgentState, CountersSnapshot, PortCounters};
+pub use self::snapshot::{
+    AgentCounters, AgentState, CountersSnapshot, DeviceFirmware, PortCounters,
+};
 pub use self::stats::CollectorStats;

@@ -4,13 +4,14 @@ use rsm_ids::{Lid, PortNum};
 use rsm_mad::ids::{Gid, Tid};
 use rsm_mad::transport::{Datagram, Grh, RemoteAddress};
 use rsm_mad::wire::attr::PKey;
-use rsm_mad::wire::header::{AttrId, Method};
+use rsm_mad::wire::header::{AttrId, Class, Method};
 use rsm_mad::wire::perf::PortCounters as NarrowCounters;
 use rsm_mad::wire::perf::{
     ALL_PORTS, Counter, PERF_DATA_LEN, PerfCapabilityMask, PerfCapabilityMask2, PerfMad,
     PortCounterAttribute, PortCountersExtended, attribute,
 };
 use rsm_mad::wire::sa::{ClassPortInfo, Record as _};
+use rsm_mad::wire::vendor::{GENERAL_INFO, GeneralInfoMad};
 
 use super::port::{Mask, Sample, TRAFFIC};
 
@@ -26,6 +27,8 @@ pub(super) enum Request {
     XmitCauses(u8),
     /// PortExtendedSpeedsCounters.
     Corrections(u8),
+    /// GeneralInfo of the vendor's class: the firmware.
+    Firmware,
 }
 
 impl Request {
@@ -44,13 +47,21 @@ impl Request {
             Request::RcvCauses(_) => attribute::PORT_RCV_ERROR_DETAILS,
             Request::XmitCauses(_) => attribute::PORT_XMIT_DISCARD_DETAILS,
             Request::Corrections(_) => attribute::PORT_EXTENDED_SPEEDS_COUNTERS,
+            Request::Firmware => GENERAL_INFO,
         }
     }
 
-    /// PortSelect, which is byte 1 of all attributes except ClassPortInfo.
+    pub(super) fn class(self) -> Class {
+        match self {
+            Request::Firmware => Class::VENDOR_DEVICE,
+            _ => Class::PERFORMANCE,
+        }
+    }
+
+    /// PortSelect, which is byte 1 of all attributes with counters.
     pub(super) fn port_select(self) -> Option<u8> {
         match self {
-            Request::Capabilities => None,
+            Request::Capabilities | Request::Firmware => None,
             Request::Wide(port)
             | Request::Narrow(port)
             | Request::RcvCauses(port)
@@ -64,6 +75,10 @@ impl Request {
     }
 
     pub(super) fn datagram(self, tid: Tid, remote: RemoteAddress) -> Datagram {
+        if self == Request::Firmware {
+            let mad = *GeneralInfoMad::request(tid).as_bytes();
+            return Datagram { mad, remote };
+        }
         let mut data = [0; PERF_DATA_LEN];
         if let Some(port) = self.port_select() {
             data[1] = port;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::perf::{PerfCapabilityMask, PerfCapabilityMask2};
+use rsm_mad::wire::vendor::FirmwareVersion;
 
 use super::config::CountersConfig;
 use super::port::PortReading;
@@ -28,6 +29,27 @@ pub enum AgentState {
     Unreadable,
 }
 
+/// The firmware of a device, as far as it is known.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub enum DeviceFirmware {
+    /// The device has not been asked yet.
+    #[default]
+    New,
+    /// The device is of a vendor without a public attribute for it, and is not asked.
+    OtherVendor,
+    /// The device's answer.
+    Known {
+        /// Version of the firmware.
+        version: FirmwareVersion,
+        /// Name of the device's parameter set; bytes that are no text are replaced.
+        psid: String,
+    },
+    /// The device does not know the attribute, or refuses it.
+    Refused,
+    /// The device did not answer. It is asked again after an hour.
+    Silent,
+}
+
 /// The counters of the ports behind one agent: a switch, or one port of an adapter or router.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AgentCounters {
@@ -43,7 +65,9 @@ pub struct AgentCounters {
     pub capabilities: PerfCapabilityMask,
     /// Further capabilities; empty until the agent has shown them.
     pub capabilities2: PerfCapabilityMask2,
-    /// Duration of the last reading of all its ports; `None` before the first reading.
+    /// Firmware of the device.
+    pub firmware: DeviceFirmware,
+    /// Duration of the last reading of all its ports; `None` before the first one.
     pub took: Option<Duration>,
     /// Number of the port at index 0.
     pub(super) first: PortNum,

@@ -11,9 +11,9 @@ use super::state::{LinkRow, NodeRow, State};
 type End = (u64, u32);
 
 impl State {
-    /// Whether the state is empty, as before the first sweep of the first run.
+    /// Tells whether the state has no nodes, as before the first sweep of the first run.
     pub fn is_unknown(&self) -> bool {
-        *self == State::default()
+        self.nodes.is_empty()
     }
 
     /// Differences of `now` from this state, ordered by kind, then by node and port.

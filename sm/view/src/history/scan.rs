@@ -278,7 +278,36 @@ impl Segments {
         Ok(None)
     }
 
-    /// Time of the oldest record, in milliseconds since the Unix epoch; `None` if there is none.
+    /// First state of the subnet that the history knows, and its time in milliseconds since the
+    /// Unix epoch; `None` where it knows none yet.
+    ///
+    /// # Errors
+    /// A segment cannot be read.
+    pub fn first_state(&self) -> Result<Option<(u64, State)>, StoreError> {
+        let segments = self.list.lock().clone();
+        for segment in &segments {
+            let Some(bytes) = self.bytes_of(segment)? else {
+                continue;
+            };
+            let mut state = State::default();
+            for frame in Frames::of(&bytes) {
+                if frame.kind == Some(Kind::Base) {
+                    state = State::default();
+                }
+                if let Some(Kind::Base | Kind::Change) = frame.kind
+                    && let Ok(change) = StateChange::decode(frame.payload)
+                {
+                    state.apply(change);
+                    if !state.is_unknown() {
+                        return Ok(Some((frame.at_unix_ms, state)));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Time of the oldest record, in milliseconds since the Unix epoch; `None` without one.
     pub fn began_unix_ms(&self) -> Option<u64> {
         self.list.lock().first()?.began_unix_ms
     }

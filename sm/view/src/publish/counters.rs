@@ -21,6 +21,7 @@ use rsm_monitor::counters::{
 };
 
 use super::api_view::{PartKey, api_key, core_key, description};
+use super::firmware;
 use super::past::{self, PastSource};
 use super::published::Published;
 use super::subnet::page;
@@ -269,6 +270,13 @@ fn rank(order: PortOrder, reading: &PortReading) -> Option<(f64, u64)> {
 }
 
 impl CountersQueries for PublishedCounters {
+    fn firmware(&self, after: Option<Guid>, limit: usize) -> Page<Keyed<Guid, v1::DeviceFirmware>> {
+        let published = self.view.published();
+        let counters = self.source.counters();
+        let nodes = firmware::shown(&published, &counters, after);
+        page(&published, nodes, limit)
+    }
+
     fn ports(
         &self,
         after: Option<PortId>,

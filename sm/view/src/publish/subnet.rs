@@ -120,6 +120,14 @@ impl Subnet for View {
         Ok(keyed_port(&published, at))
     }
 
+    fn attribute(
+        &self,
+        attribute: v1::SmpAttribute,
+        selector: &Selector,
+    ) -> Result<Vec<v1::AttributeField>, LookupError> {
+        super::attribute::fields(&self.published(), attribute, selector)
+    }
+
     fn partitions_of_port(&self, port: PortId) -> Vec<v1::PortPartition> {
         partitions::of_port(&self.published(), core_key(port))
     }
@@ -187,6 +195,18 @@ impl Subnet for View {
 
     fn missing(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::Missing>> {
         missing(&self.published(), after, limit)
+    }
+
+    fn each_missing(
+        &self,
+        after: Option<PortId>,
+        limit: usize,
+    ) -> Page<Keyed<PortId, v1::Missing>> {
+        let published = self.published();
+        let unix_ms = |at| self.clock.unix_ms(at);
+        let after = after.map(core_key);
+        let each = super::missing::each(&published.snapshot, after, limit, &unix_ms);
+        page(&published, each.into_iter(), limit)
     }
 
     fn design_moves(&self, after: Option<u64>, limit: usize) -> Page<v1::DesignMove> {

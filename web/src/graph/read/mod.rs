@@ -6,7 +6,7 @@ use rsm_api::model::{
     GoneSwitch, GoneSwitches, Keyed, LinkFilter, NodeFilter, NodeKind, PortId, PortState,
 };
 use rsm_api::v1::Avoidance;
-use rsm_api::{Subnet, v1};
+use rsm_api::{AGGREGATION_NODE, Subnet, v1};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::picture::layout::{Layout, LayoutSwitch, layout};
 
@@ -47,10 +47,6 @@ impl Parts {
         }
     }
 }
-
-/// The node description of reduction engines inside switches (SHARP), which are not hosts, and of
-/// which each switch can have one.
-const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
 
 /// A link whose ends are indices of switches; `None` is an end at a host or router.
 struct Joined {

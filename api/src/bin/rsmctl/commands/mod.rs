@@ -15,7 +15,9 @@ mod engine;
 mod events;
 mod expect;
 mod findings;
+mod firmware;
 mod flaps;
+mod get;
 mod gpu;
 mod history;
 mod lft;
@@ -101,6 +103,8 @@ questions! {
     Nodes(nodes::NodesArguments);
     /// Ports with their state, LID and neighbour
     Ports(ports::PortsArguments);
+    /// NodeInfo, PortInfo or SwitchInfo, field by field, as the device last answered it
+    Get(get::GetArguments);
     /// Virtual ports of hosts with their state and LID
     Vports(vports::VportsArguments);
     /// Congestion control of switches and adapters: who holds the settings, and who does not
@@ -134,6 +138,8 @@ questions! {
     Counters(counters::CountersArguments);
     /// The busiest ports now, or those with the most errors
     Top(top::TopArguments);
+    /// Which firmware is where, by type of device, and which nodes differ
+    Firmware(firmware::FirmwareArguments);
     /// Services that ports offer
     Services(services::ServicesArguments);
     /// Subscriptions of hosts to notices

@@ -7,7 +7,11 @@ use rsm_plan::Plan;
 use super::super::published::Published;
 use super::topic::Measured;
 
-/// The used share of a range or table from which on a check warns, in percent.
+/// Why the use of multicast is not known: the SA has had no member to pass to the core.
+pub(super) const NO_MEMBERS: &str =
+    "no host has joined a multicast group since this manager started";
+
+/// The share of a number or a table from which a check warns, in percent.
 const WARN_PERCENT: usize = 80;
 
 /// Unicast LIDs of a subnet (IBA 4.1.3).
@@ -57,7 +61,7 @@ pub(super) fn capacity(published: &Published, plan: &Plan) -> Measured {
         .collect();
     let mut summary = summary.join(", ");
     if mlids.is_none() {
-        summary += "; MLIDs and MFTs are not known: the members of groups are not known yet";
+        summary += &format!("; MLIDs and MFTs: {NO_MEMBERS}");
     }
     let all = [unicast].into_iter().chain(multicast).chain(lft).chain(mft);
     let mut full: Vec<Fill> = all.filter(|fill| fill.percent() >= WARN_PERCENT).collect();

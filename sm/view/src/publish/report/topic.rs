@@ -70,7 +70,7 @@ impl Topic {
             Topic::GpuRails => ("gpu-rails", "rsmctl gpu check"),
             Topic::SinglePoints => ("single-points-of-failure", "rsmctl whatif"),
             Topic::Capacity => ("capacity", "rsmctl nodes --kind switch"),
-            Topic::Firmware => ("firmware", ""),
+            Topic::Firmware => ("firmware", "rsmctl firmware"),
             Topic::Settings => ("settings", "rsmctl findings"),
             Topic::Store => ("store", "rsmctl findings"),
             Topic::Clock => ("clock", "timedatectl"),

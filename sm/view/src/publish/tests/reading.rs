@@ -389,3 +389,20 @@ fn a_table_is_what_the_switch_holds() {
         Err(LookupError::NotASwitch { .. })
     ));
 }
+
+#[test]
+fn attributes_are_shown_field_by_field_without_the_m_key() {
+    let world = World::up();
+    let fields = |attribute, name: &str| {
+        let fields = world.view.attribute(attribute, &named(name)).unwrap();
+        let fields = fields.into_iter().map(|field| (field.name, field.value));
+        fields.collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let port = fields(v1::SmpAttribute::PortInfo, "host-1");
+    assert_eq!(port["M_Key"], "not shown");
+    assert_eq!(port["PortState"], "Active");
+    let node = fields(v1::SmpAttribute::NodeInfo, "host-1");
+    assert_eq!(node["NodeGUID"], HOSTS[0].to_string());
+    assert!(!fields(v1::SmpAttribute::SwitchInfo, "leaf-1").is_empty());
+    assert!(fields(v1::SmpAttribute::SwitchInfo, "host-1").is_empty());
+}

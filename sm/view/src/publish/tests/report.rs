@@ -36,6 +36,7 @@ async fn report(view: &Arc<View>) -> Vec<v1::Check> {
         spread: spread.map_err(|error| error.to_string()),
         counters: CountersState::default(),
         errors: Ok(Vec::new()),
+        firmware: Vec::new(),
         gpus: v1::GetGpuStatusResponse::default(),
         host: Arc::new(Host),
     })

@@ -12,11 +12,14 @@ use rsm_mad::wire::perf::{
     PerfMad, PortCounterAttribute, PortCounters, PortCountersExtended, attribute,
 };
 use rsm_mad::wire::sa::{ClassPortInfo, Record as _, SaCapabilityMask, SaCapabilityMask2};
+use rsm_mad::wire::vendor::{FirmwareVersion, GENERAL_INFO, GeneralInfoMad};
 use rsm_model::fabric::Fabric;
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind, PortSpec};
 
 use super::*;
+
+mod firmware;
 
 const FULL: PerfCapabilityMask = PerfCapabilityMask(0x9300);
 const ADDITIONAL: PerfCapabilityMask2 = PerfCapabilityMask2::ADDITIONAL_COUNTERS;
@@ -33,6 +36,9 @@ struct Device {
     /// Target of redirections: LID, queue pair, P_Key.
     redirects: Option<(Lid, u32, PKey)>,
     asked: Vec<(u16, u8)>,
+    firmware: FirmwareVersion,
+    /// Whether requests of the vendor's class stay without an answer.
+    ignores_vendor: bool,
 }
 
 impl Device {
@@ -51,6 +57,15 @@ impl Device {
             return None;
         }
         let mut answer = *request;
+        if MadHeader::of(&answer.mad).class() == Class::VENDOR_DEVICE {
+            GeneralInfoMad::from_bytes_mut(&mut answer.mad)
+                .set_firmware(self.firmware)
+                .set_psid(b"MT_0000000838");
+            let status = self.refuses.get(&GENERAL_INFO.0).copied();
+            answer.mad[3] = Method::GET_RESPONSE.0;
+            answer.mad[4..6].copy_from_slice(&status.unwrap_or(Status::OK).0.to_be_bytes());
+            return Some(answer).filter(|_| !self.ignores_vendor);
+        }
         let mad = PerfMad::from_bytes_mut(&mut answer.mad);
         let attribute = mad.header().attribute();
         let port = mad.data()[1];
