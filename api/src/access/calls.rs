@@ -57,6 +57,7 @@ const NEEDS: &[ServiceNeeds] = &[
             ("RemovePartitionMembers", ChangePartitions),
             ("SetPartitionMembers", ChangePartitions),
             ("ConfigurePartition", ChangePartitions),
+            ("ProtectPartition", Operate),
             ("DeletePartition", ChangePartitions),
             ("SetDefaultMembership", Administer),
         ],

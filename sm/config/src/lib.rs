@@ -77,8 +77,8 @@ pub use notify::{EventKinds, HttpUrl, SyslogAddress, load_headers};
 pub use opensm::{DEFAULT_PLACE, PARTITIONS, QOS_POLICY, is_default, read as read_opensm};
 pub use opensm::{KeyGroup, KeyOutcome};
 pub use partitions::{
-    Membership, Partition, PartitionGroup, PartitionLoss, PartitionMembers, PartitionOrigin,
-    Partitions, Rule, load_partitions, parse_partitions,
+    Membership, Owned, OwnedKind, Partition, PartitionGroup, PartitionLoss, PartitionMembers,
+    PartitionOrigin, Partitions, Protection, Protections, Rule, load_partitions, parse_partitions,
 };
 pub use prefix_routes::{PrefixRoutes, RouterPort, load_prefix_routes, parse_prefix_routes};
 pub use qos_policy::{

@@ -30,8 +30,8 @@ impl Takeover {
     }
 }
 
-/// How the SA treats requests that a port makes in the name of another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+/// How the SA treats requests that a port makes in the name of another one, from the mildest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum TrustMode {
     /// Obeyed.
     Off,
