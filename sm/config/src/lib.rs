@@ -104,8 +104,8 @@ pub use text_file::{ConfigError, FILE_MAX, NotText};
 pub use torus_file::{load_torus_layout, parse_torus_layout};
 pub use vl_tables::{SlToVl, VlWeights};
 pub use words::{
-    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, MKeyMode, MinSeverity, SmLid,
-    StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
+    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, HostileHosts, MKeyMode, MinSeverity,
+    SmLid, StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
 };
 
 use std::collections::BTreeSet;

@@ -13,7 +13,7 @@ use super::known_key::OPENS_NOTHING;
 use super::schema::{ConfigKey, SECTIONS, field, fields};
 use super::suggest::one_of;
 use super::value::Given;
-use super::{Config, MKeyMode, StoreBackend, opensm};
+use super::{Config, HostileHosts, MKeyMode, StoreBackend, opensm};
 
 /// Parses `text`. The configuration may be used only if no finding is an error.
 pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
@@ -232,10 +232,22 @@ impl Reader<'_> {
         let sm = &self.config.sm;
         let lacks_secret = sm.m_keys == MKeyMode::PerPort && sm.m_key_secret_file.is_none();
         let lacks_table = sm.m_key_neighbors_file.is_some() && sm.m_key_table_file.is_none();
+        let isolates_without_keys = sm.m_keys != MKeyMode::PerPort
+            && self.config.health.hostile_hosts == HostileHosts::Isolate;
         if lacks_secret {
             let offset = self.place("sm", &["m_keys"]);
             let expected = "expected m_key_secret_file as well";
             self.error(offset, "M_Keys per port without a secret", expected);
+        }
+        if isolates_without_keys {
+            let offset = self.place("health", &["hostile_hosts"]);
+            let expected = "expected m_keys = \"per-port\" in section [sm]: without it a host takes the LID of another one, \
+                            which is then isolated";
+            self.error(
+                offset,
+                "hostile_hosts = \"isolate\" without M_Keys per port",
+                expected,
+            );
         }
         if lacks_table {
             let offset = self.place("sm", &["m_key_neighbors_file"]);

@@ -7,8 +7,8 @@ use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::EngineKind;
 
 use super::{
-    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, Isolate, MKeyMode, MinSeverity, SmLid,
-    StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
+    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, HostileHosts, Isolate, MKeyMode,
+    MinSeverity, SmLid, StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
 };
 
 /// The values that a key accepts in a file.
@@ -336,6 +336,7 @@ words!(
     EngineKind,
     Enforcement,
     Fdr10,
+    HostileHosts,
     Isolate,
     MKeyMode,
     MinSeverity,

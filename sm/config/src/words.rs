@@ -56,6 +56,29 @@ impl TrustMode {
     }
 }
 
+/// What follows for the port of a host that acts against the subnet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HostileHosts {
+    /// A finding.
+    #[default]
+    Report,
+    /// A finding, and the port of the switch is disabled.
+    Isolate,
+}
+
+impl HostileHosts {
+    /// All values.
+    pub const ALL: [HostileHosts; 2] = [HostileHosts::Report, HostileHosts::Isolate];
+
+    /// The word in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HostileHosts::Report => "report",
+            HostileHosts::Isolate => "isolate",
+        }
+    }
+}
+
 /// Whether all ports have one M_Key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MKeyMode {

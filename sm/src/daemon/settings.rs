@@ -192,9 +192,10 @@ const STAYS_MASTER: u8 = 14;
 /// Settings that were added after the first version whose checksums managers compare, as [`Debug`]
 /// shows them where they are not set. Earlier versions do not know these settings. Checksums leave
 /// them out, so that managers of two versions agree until one of them sets such a key.
-const LATER_KEYS: [&str; 2] = [
+const LATER_KEYS: [&str; 3] = [
     "sa_key_file: None, ",
     ", trust_mode: Report, trust_proxies: []",
+    ", hostile_hosts: Report",
 ];
 
 /// Checksums of the settings that all managers of a subnet must have in common, as `section=16

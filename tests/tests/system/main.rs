@@ -95,6 +95,7 @@ mod sim_foreign_writes;
 mod sim_guids;
 mod sim_harness;
 mod sim_health;
+mod sim_hostile;
 mod sim_hosts;
 mod sim_lanes;
 mod sim_lids;

@@ -31,9 +31,9 @@ pub use self::qos::QosKeys;
 use super::convert::Convert;
 use super::value::{Kind, Takes};
 use super::{
-    AdaptiveRouting, AggregationNodes, Enforcement, EventKinds, Fdr10, HttpUrl, Isolate, MKeyMode,
-    MinSeverity, SlToVl, SmLid, StoreBackend, Symptom, SyslogAddress, SyslogFacility, Takeover,
-    TrustMode, Virtualization, VlWeights,
+    AdaptiveRouting, AggregationNodes, Enforcement, EventKinds, Fdr10, HostileHosts, HttpUrl,
+    Isolate, MKeyMode, MinSeverity, SlToVl, SmLid, StoreBackend, Symptom, SyslogAddress,
+    SyslogFacility, Takeover, TrustMode, Virtualization, VlWeights,
 };
 
 /// One hour in milliseconds: longer intervals are a mistake in the unit.
@@ -518,6 +518,14 @@ sections! {
         /// babbling-port): the host is cut off until an operator enables the port of the switch
         /// again. Never the link of this host, nor a cable between switches.
         disable_babbling: bool = false, opensm "babbling_port_policy" as Flag;
+
+        /// The treatment of a host that forges notices and traps, sends Sets with wrong M_Keys to
+        /// switches again and again, orders this manager to stop, runs a manager that is not
+        /// allowed, or sends traps without an end. `report`: findings name it. `isolate`: rsm also
+        /// disables the port of the switch at its cable, until an operator enables it (`rsmctl port
+        /// enable`); never that of a switch, of a router or of this host. `isolate` needs M_Keys of
+        /// each port, without which a host can take the LID of another.
+        hostile_hosts: HostileHosts = HostileHosts::Report;
 
         /// Limit of SymbolErrorCounter.
         symbol_errors: u32 = Symptom::SymbolErrors.usual_limit(), takes number(0, 1_000_000_000);

@@ -22,6 +22,7 @@ pub mod dry_run;
 mod events;
 mod findings;
 mod index;
+mod isolation;
 mod lines;
 mod log;
 mod missing;
