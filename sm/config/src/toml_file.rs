@@ -317,6 +317,10 @@ impl Reader<'_> {
             let offset = self.place("api", &["tls_client_ca"]);
             let found = "tls_client_ca without tls_certificate and tls_key".to_owned();
             self.error(offset, found, "expected all three, or none");
+        } else if api.tls_client_crl.is_some() && !has_client_ca {
+            let offset = self.place("api", &["tls_client_crl"]);
+            let found = "tls_client_crl without tls_client_ca".to_owned();
+            self.error(offset, found, "expected the CAs of these lists as well");
         }
     }
 

@@ -586,6 +586,10 @@ sections! {
         /// The CAs of client certificates, in PEM. Not set: rsm asks for no client certificate.
         tls_client_ca: Option<PathBuf> = None, example "\"/etc/rsm/client-ca.crt\"", at start;
 
+        /// The lists of revoked client certificates (CRL), in PEM, one of each CA of `tls_client_ca`: a
+        /// certificate of a CA without a list is refused. Not set: no certificate is revoked.
+        tls_client_crl: Option<PathBuf> = None, example "\"/etc/rsm/client-ca.crl\"", at start;
+
         /// The public keys of bearer tokens (JWT), a JSON Web Key Set. Not set: rsm takes no token.
         jwks_file: Option<PathBuf> = None, example "\"/etc/rsm/jwks.json\"";
 
