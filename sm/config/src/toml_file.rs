@@ -287,12 +287,18 @@ impl Reader<'_> {
         let is_open = http
             .listen
             .is_some_and(|address| !address.ip().is_loopback());
-        if is_open {
+        if is_open && http.proxies.is_empty() {
             // The page has no users: TLS only encrypts it.
             let offset = self.place("http", &["listen"]);
             let found = "listen at an address that others can reach";
-            let expected = "any client there reads all nodes, routes, partitions and GPU hosts: listen at 127.0.0.1 behind a \
-                            proxy that asks for users, or in a network of management hosts alone";
+            let expected = "any client there reads all nodes, routes, partitions and GPU hosts: name a proxy that asks for \
+                            users (proxies), or listen at 127.0.0.1 or in a network of management hosts alone";
+            self.warning(offset, found, expected);
+        }
+        if !http.proxies.is_empty() && self.config.api.roles_file.is_none() {
+            let offset = self.place("http", &["proxies"]);
+            let found = "proxies without roles_file in section [api]";
+            let expected = "no user has a role, and the page shows nothing: name a file with lines `user NAME read`";
             self.warning(offset, found, expected);
         }
         if http.ufm && is_open && !http.tls {

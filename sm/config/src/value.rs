@@ -1,6 +1,6 @@
 //! Values of keys: their form in a file, and the types that hold them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use rsm_ids::{Guid, Lmc};
@@ -193,6 +193,31 @@ impl Value for Vec<Guid> {
 
     fn held(&self) -> Option<HeldValue> {
         let words: Vec<String> = self.iter().map(Guid::to_string).collect();
+        (!words.is_empty()).then(|| HeldValue::Text(words.join(",")))
+    }
+}
+
+/// A list of addresses separated by commas.
+impl Takes for Vec<IpAddr> {
+    const KIND: Kind = Kind::Form("a string of IP addresses, separated by commas");
+}
+
+impl Value for Vec<IpAddr> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
+        let words = text(given)?.split(',').map(str::trim);
+        let words = words.filter(|word| !word.is_empty());
+        let addresses: Result<Vec<IpAddr>, _> = words.map(str::parse).collect();
+        let addresses = addresses.map_err(|_| InvalidValue)?;
+        // An empty list is refused: a key without a value shows the page to all.
+        if addresses.is_empty() {
+            return Err(InvalidValue);
+        }
+        *self = addresses.iter().map(IpAddr::to_canonical).collect();
+        Ok(())
+    }
+
+    fn held(&self) -> Option<HeldValue> {
+        let words: Vec<String> = self.iter().map(IpAddr::to_string).collect();
         (!words.is_empty()).then(|| HeldValue::Text(words.join(",")))
     }
 }

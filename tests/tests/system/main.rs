@@ -25,6 +25,7 @@ mod managed_pause;
 mod managed_questions;
 mod managed_refused_join;
 mod managed_sa_key;
+mod managed_sign_on;
 mod managed_sim_run;
 mod managed_sim_state;
 mod managed_slow;

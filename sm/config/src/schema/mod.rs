@@ -12,7 +12,7 @@ mod congestion;
 mod key;
 mod qos;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -625,6 +625,12 @@ sections! {
         /// Whether rsm serves TLS at that address, and nothing else, by the files `tls_certificate`,
         /// `tls_key` and `tls_client_ca` of section [api].
         tls: bool = false, at start;
+
+        /// The addresses, separated by commas, of proxies that ask for users and state them in
+        /// X-Forwarded-User and X-Forwarded-Groups: then the page, its data and metrics are shown to
+        /// identities with the role read alone. `user` and `group` lines of roles_file in section
+        /// [api] give roles. Not set: to any client that reaches the address `listen`.
+        proxies: Vec<IpAddr> = Vec::new(), example "\"10.0.0.5\"", at start;
 
         /// Whether rsm serves the paths /ufmRest, /ufmRestV2 and /ufmRestV3 as UFM does, to clients
         /// with an identity: a token, or a client certificate over TLS.
