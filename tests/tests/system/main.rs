@@ -136,3 +136,4 @@ mod sim_vport_records;
 mod sim_vports;
 mod structure;
 mod style;
+mod supply;
