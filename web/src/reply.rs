@@ -92,6 +92,14 @@ pub(crate) fn refusal(status: &Status) -> Reply {
     failure(code, status.message())
 }
 
+/// The answer to a request whose identity, or whose role, does not suffice.
+pub(crate) fn unproved(status: &Status) -> Reply {
+    match status.code() {
+        Code::Unauthenticated => failure(StatusCode::UNAUTHORIZED, status.message()),
+        _ => refusal(status),
+    }
+}
+
 /// The entity tag of bytes, in quotes.
 pub(crate) fn etag(bytes: &[u8]) -> String {
     // SipHash with fixed keys gives equal bytes one tag in every process of one program.

@@ -58,6 +58,7 @@ const NEEDS: &[ServiceNeeds] = &[
             ("RemovePartitionMembers", ChangePartitions),
             ("SetPartitionMembers", ChangePartitions),
             ("ConfigurePartition", ChangePartitions),
+            ("ProtectPartition", Operate),
             ("DeletePartition", ChangePartitions),
             ("SetDefaultMembership", Administer),
         ],

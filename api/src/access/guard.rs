@@ -140,7 +140,15 @@ impl Gate {
         }
     }
 
-    /// The identity of a request to the REST interface, which also accepts the tokens of the token
+    /// The identity of a user that a proxy of the operator states, with the roles of the name and
+    /// of the groups.
+    pub fn identify_user(&self, user: &str, groups: &[&str]) -> Caller {
+        let rules = self.rules.read().clone();
+        let grant = rules.policy.roles.user(user, groups).unwrap_or_default();
+        Caller::new(user, Proof::Proxy, grant)
+    }
+
+    /// The identity behind a request of the REST interface, which also accepts the tokens in its
     /// file.
     ///
     /// # Errors

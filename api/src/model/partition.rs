@@ -1,7 +1,7 @@
 use rsm_ids::Guid;
 use rsm_proto::v1;
 
-use super::{Membership, Selector};
+use super::{Membership, Selector, TrustMode};
 use crate::role::Grant;
 
 /// A change to one partition through the API.
@@ -86,7 +86,9 @@ pub enum PartitionAction {
     Remove(Vec<MemberName>, EmptyPartition),
     /// Replaces the settings of the partition.
     Configure(PartitionSettings),
-    /// Deletes the partition with all its members.
+    /// Replaces what belongs to the partition.
+    Protect(PartitionProtection),
+    /// Deletes the partition with all members.
     Delete,
     /// Makes the ports of hosts limited members of the default partition, or restores the
     /// membership in the partition file. The P_Key is ignored.
@@ -139,6 +141,17 @@ impl Default for PartitionSettings {
             rate_tenth_gbps: 100,
         }
     }
+}
+
+/// What belongs to a partition, and the treatment of requests about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionProtection {
+    /// The treatment; unspecified for that of the configuration.
+    pub trust: TrustMode,
+    /// First bits of MGIDs, such as `ff12:a01d:10::/48`.
+    pub mgids: Vec<String>,
+    /// First bits of alias GUIDs, such as `0x0252000000100000/44`.
+    pub guids: Vec<String>,
 }
 
 /// A requested membership.

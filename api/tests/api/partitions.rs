@@ -3,8 +3,8 @@
 use rsm_api::access::Grant;
 use rsm_api::limits::{CUT_OFF_PORTS, ERROR_DOMAIN, MAX_MEMBERS_PER_REQUEST};
 use rsm_api::model::{
-    EmptyPartition, ExistingPartition, MemberName, Membership, PartitionAction, PartitionSettings,
-    Selector, WantedMember,
+    EmptyPartition, ExistingPartition, MemberName, Membership, PartitionAction,
+    PartitionProtection, PartitionSettings, Selector, TrustMode, WantedMember,
 };
 use rsm_ids::Guid;
 use rsm_proto::v1;
@@ -118,6 +118,33 @@ fn commands_become_changes() {
                 service_level: 3,
                 mtu_bytes: 4096,
                 ..PartitionSettings::default()
+            }),
+        ),
+        (
+            &[
+                "protect",
+                "0x10",
+                "--mgids",
+                "ff12:a01d:10::/48,ff15:a01d:10::/48",
+                "--guids",
+                "0x0252000000100000/44",
+                "--trust",
+                "enforce",
+            ],
+            PartitionAction::Protect(PartitionProtection {
+                trust: TrustMode::Enforce,
+                mgids: ["ff12:a01d:10::/48", "ff15:a01d:10::/48"]
+                    .map(str::to_owned)
+                    .to_vec(),
+                guids: vec!["0x0252000000100000/44".to_owned()],
+            }),
+        ),
+        (
+            &["protect", "0x10"],
+            PartitionAction::Protect(PartitionProtection {
+                trust: TrustMode::Unspecified,
+                mgids: Vec::new(),
+                guids: Vec::new(),
             }),
         ),
         (&["delete", "0x10"], PartitionAction::Delete),

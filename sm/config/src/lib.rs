@@ -78,8 +78,8 @@ pub use notify::{EventKinds, HttpUrl, SyslogAddress, load_headers};
 pub use opensm::{DEFAULT_PLACE, PARTITIONS, QOS_POLICY, is_default, read as read_opensm};
 pub use opensm::{KeyGroup, KeyOutcome};
 pub use partitions::{
-    Membership, Partition, PartitionGroup, PartitionLoss, PartitionMembers, PartitionOrigin,
-    Partitions, Rule, load_partitions, parse_partitions,
+    Membership, Owned, OwnedKind, Partition, PartitionGroup, PartitionLoss, PartitionMembers,
+    PartitionOrigin, Partitions, Protection, Protections, Rule, load_partitions, parse_partitions,
 };
 pub use prefix_routes::{PrefixRoutes, RouterPort, load_prefix_routes, parse_prefix_routes};
 pub use qos_policy::{
@@ -105,8 +105,8 @@ pub use text_file::{ConfigError, FILE_MAX, NotText};
 pub use torus_file::{load_torus_layout, parse_torus_layout};
 pub use vl_tables::{SlToVl, VlWeights};
 pub use words::{
-    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, MKeyMode, MinSeverity, SmLid,
-    StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
+    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, HostileHosts, MKeyMode, MinSeverity,
+    SmLid, StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
 };
 
 use std::collections::BTreeSet;

@@ -155,6 +155,7 @@ fn of_access(config: &Config) -> Vec<ConfigFinding> {
         (&api.tls_certificate, "tls_certificate", NO_TLS),
         (&api.tls_key, "tls_key", NO_TLS),
         (&api.tls_client_ca, "tls_client_ca", NO_TLS),
+        (&api.tls_client_crl, "tls_client_crl", NO_TLS),
         (
             &http.ufm_tokens_file,
             "ufm_tokens_file",

@@ -13,7 +13,7 @@ use super::known_key::OPENS_NOTHING;
 use super::schema::{ConfigKey, SECTIONS, field, fields};
 use super::suggest::one_of;
 use super::value::Given;
-use super::{Config, MKeyMode, StoreBackend, opensm};
+use super::{Config, HostileHosts, MKeyMode, StoreBackend, opensm};
 
 /// Parses `text`. The configuration is usable only if no finding is an error.
 pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
@@ -233,10 +233,22 @@ impl Reader<'_> {
         let sm = &self.config.sm;
         let lacks_secret = sm.m_keys == MKeyMode::PerPort && sm.m_key_secret_file.is_none();
         let lacks_table = sm.m_key_neighbors_file.is_some() && sm.m_key_table_file.is_none();
+        let isolates_without_keys = sm.m_keys != MKeyMode::PerPort
+            && self.config.health.hostile_hosts == HostileHosts::Isolate;
         if lacks_secret {
             let offset = self.place("sm", &["m_keys"]);
             let expected = "expected m_key_secret_file as well";
             self.error(offset, "M_Keys per port without a secret", expected);
+        }
+        if isolates_without_keys {
+            let offset = self.place("health", &["hostile_hosts"]);
+            let expected = "expected m_keys = \"per-port\" in section [sm]: without it a host takes the LID of another one, \
+                            which is then isolated";
+            self.error(
+                offset,
+                "hostile_hosts = \"isolate\" without M_Keys per port",
+                expected,
+            );
         }
         if lacks_table {
             let offset = self.place("sm", &["m_key_neighbors_file"]);
@@ -276,12 +288,18 @@ impl Reader<'_> {
         let is_open = http
             .listen
             .is_some_and(|address| !address.ip().is_loopback());
-        if is_open {
-            // The page has no users, so that TLS only encrypts it.
+        if is_open && http.proxies.is_empty() {
+            // The page has no users: TLS only encrypts it.
             let offset = self.place("http", &["listen"]);
             let found = "listen at an address that others can reach";
-            let expected = "any client there reads all nodes, routes, partitions and GPU hosts: listen at 127.0.0.1 behind a \
-                            proxy that asks for users, or in a network of management hosts alone";
+            let expected = "any client there reads all nodes, routes, partitions and GPU hosts: name a proxy that asks for \
+                            users (proxies), or listen at 127.0.0.1 or in a network of management hosts alone";
+            self.warning(offset, found, expected);
+        }
+        if !http.proxies.is_empty() && self.config.api.roles_file.is_none() {
+            let offset = self.place("http", &["proxies"]);
+            let found = "proxies without roles_file in section [api]";
+            let expected = "no user has a role, and the page shows nothing: name a file with lines `user NAME read`";
             self.warning(offset, found, expected);
         }
         if http.ufm && is_open && !http.tls {
@@ -306,6 +324,10 @@ impl Reader<'_> {
             let offset = self.place("api", &["tls_client_ca"]);
             let found = "tls_client_ca without tls_certificate and tls_key".to_owned();
             self.error(offset, found, "expected all three, or none");
+        } else if api.tls_client_crl.is_some() && !has_client_ca {
+            let offset = self.place("api", &["tls_client_crl"]);
+            let found = "tls_client_crl without tls_client_ca".to_owned();
+            self.error(offset, found, "expected the CAs of these lists as well");
         }
     }
 

@@ -1,14 +1,14 @@
 //! Values of keys: their forms in files, and the types that hold them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::EngineKind;
 
 use super::{
-    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, Isolate, MKeyMode, MinSeverity, SmLid,
-    StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
+    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, HostileHosts, Isolate, MKeyMode,
+    MinSeverity, SmLid, StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
 };
 
 /// The values that a key accepts in a file.
@@ -197,6 +197,31 @@ impl Value for Vec<Guid> {
     }
 }
 
+/// A list of addresses separated by commas.
+impl Takes for Vec<IpAddr> {
+    const KIND: Kind = Kind::Form("a string of IP addresses, separated by commas");
+}
+
+impl Value for Vec<IpAddr> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
+        let words = text(given)?.split(',').map(str::trim);
+        let words = words.filter(|word| !word.is_empty());
+        let addresses: Result<Vec<IpAddr>, _> = words.map(str::parse).collect();
+        let addresses = addresses.map_err(|_| InvalidValue)?;
+        // An empty list is refused: a key without a value shows the page to all.
+        if addresses.is_empty() {
+            return Err(InvalidValue);
+        }
+        *self = addresses.iter().map(IpAddr::to_canonical).collect();
+        Ok(())
+    }
+
+    fn held(&self) -> Option<HeldValue> {
+        let words: Vec<String> = self.iter().map(IpAddr::to_string).collect();
+        (!words.is_empty()).then(|| HeldValue::Text(words.join(",")))
+    }
+}
+
 /// A list of engines separated by commas.
 impl Takes for Vec<EngineKind> {
     const KIND: Kind = Kind::Form("a string of routing engines, separated by commas");
@@ -336,6 +361,7 @@ words!(
     EngineKind,
     Enforcement,
     Fdr10,
+    HostileHosts,
     Isolate,
     MKeyMode,
     MinSeverity,

@@ -30,8 +30,8 @@ impl Takeover {
     }
 }
 
-/// Treatment by the SA of requests that a port makes in the name of another port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+/// How the SA treats requests that a port makes in the name of another one, from the mildest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum TrustMode {
     /// The SA obeys such requests.
     Off,
@@ -56,7 +56,30 @@ impl TrustMode {
     }
 }
 
-/// Whether all ports share one M_Key.
+/// What follows for the port of a host that acts against the subnet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HostileHosts {
+    /// A finding.
+    #[default]
+    Report,
+    /// A finding, and the port of the switch is disabled.
+    Isolate,
+}
+
+impl HostileHosts {
+    /// All values.
+    pub const ALL: [HostileHosts; 2] = [HostileHosts::Report, HostileHosts::Isolate];
+
+    /// The word in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HostileHosts::Report => "report",
+            HostileHosts::Isolate => "isolate",
+        }
+    }
+}
+
+/// Whether all ports have one M_Key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MKeyMode {
     /// All ports have one M_Key.

@@ -101,6 +101,13 @@ impl TrapSources {
         !was_finding && forged.is_finding(now)
     }
 
+    /// The ports of the findings, each with the time of its last such trap.
+    pub(super) fn forgers(&self, now: Time) -> impl Iterator<Item = (PortKey, Time)> {
+        let forged = self.forged.iter();
+        let forged = forged.filter(move |(_, forged)| forged.is_finding(now));
+        forged.map(|(&port, forged)| (port, forged.last))
+    }
+
     /// Findings about the ports that send traps about others; `place` has the name of a port and its
     /// cable.
     pub(super) fn findings(&self, place: impl Fn(PortKey) -> String, now: Time) -> Vec<Finding> {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::Datagram;
-use rsm_mad::wire::attr::{Attribute, BadMKey, Notice, PortThreshold, SmInfo, TrapDetails};
+use rsm_mad::wire::attr::{
+    Attribute, BadMKey, NodeType, Notice, PortThreshold, SmInfo, SmState, TrapDetails,
+};
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
 use rsm_model::fabric::Delta;
@@ -15,6 +17,8 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_monitor::health::Babbling;
 use rsm_state::Role;
 
+use super::hostile::Hostility;
+use super::mastership::role;
 use super::stage::Stage;
 use super::trap_pauses::TrapPauses;
 use super::trap_sources::{TrapSender, TrapSources, is_credible, is_never_honest};
@@ -27,6 +31,10 @@ const PORTS_REMEMBERED: usize = 4096;
 /// Reports of key violations of a port before it gets a finding: hosts of tenants probe. A single Set
 /// with a wrong M_Key is one, but from a manager, which may have the key of before a rotation.
 const VIOLATIONS_WORTH_A_FINDING: u32 = 10;
+
+/// Sets with a wrong M_Key at switches that are no mistake: a tool of an operator tries once or
+/// twice.
+const SETS_WORTH_ISOLATION: u32 = 3;
 
 /// Time without a report after which the violations of a port are forgotten.
 const VIOLATIONS_KEPT: Duration = Duration::from_secs(3600);
@@ -48,8 +56,8 @@ struct Violations {
     count: u32,
     /// One of them was a Set with a wrong M_Key.
     has_set: bool,
-    /// A switch reported such a Set.
-    has_set_by_switch: bool,
+    /// Such Sets that a switch reported.
+    sets_at_switches: u32,
     /// The port that reported the first one.
     reporter: PortKey,
     /// A switch or another port reported one as well, so that it is not the word of one host
@@ -70,7 +78,7 @@ impl Violations {
 
     /// Whether the finding is about the port, and not about the host that accuses it.
     fn is_proved(&self) -> bool {
-        self.has_set_by_switch || self.is_confirmed && self.count >= VIOLATIONS_WORTH_A_FINDING
+        self.sets_at_switches > 0 || self.is_confirmed && self.count >= VIOLATIONS_WORTH_A_FINDING
     }
 }
 
@@ -111,7 +119,7 @@ impl TrapHandler {
         let fresh = Violations {
             count: 0,
             has_set: false,
-            has_set_by_switch: false,
+            sets_at_switches: 0,
             reporter,
             is_confirmed: false,
             last: now,
@@ -123,7 +131,10 @@ impl TrapHandler {
         let before = (violations.is_finding(), violations.is_proved());
         violations.count = violations.count.saturating_add(1);
         violations.has_set |= report.is_set;
-        violations.has_set_by_switch |= report.is_set && report.is_by_switch;
+        let is_at_switch = report.is_set && report.is_by_switch;
+        violations.sets_at_switches = violations
+            .sets_at_switches
+            .saturating_add(u32::from(is_at_switch));
         violations.is_confirmed |= report.is_by_switch || violations.reporter.node != reporter.node;
         violations.last = now;
         before != (violations.is_finding(), violations.is_proved())
@@ -137,6 +148,24 @@ impl TrapHandler {
     /// Time at which [`TrapHandler::release`] forgets the next port; `None` if there is none.
     pub(super) fn next_release(&self) -> Option<Time> {
         self.babbling.next_release()
+    }
+
+    /// The ports with proof that their hosts act against the subnet, each with its last act.
+    pub(super) fn hostile(
+        &self,
+        now: Time,
+    ) -> impl Iterator<Item = (PortKey, Hostility, Time)> + '_ {
+        let violations = self.violations.iter();
+        let violations = violations.filter(move |(_, reported)| {
+            reported.counts(now) && reported.sets_at_switches >= SETS_WORTH_ISOLATION
+        });
+        let violations =
+            violations.map(|(&port, reported)| (port, Hostility::WrongMKeys, reported.last));
+        let forgers = self.sources.forgers(now);
+        let forgers = forgers.map(|(port, last)| (port, Hostility::ForgesTraps, last));
+        let storms = self.babbling.storms();
+        let storms = storms.map(|(port, last)| (port, Hostility::FloodsTraps, last));
+        violations.chain(forgers).chain(storms)
     }
 
     /// Number of traps received, by trap number (IBA 14.2.5.1).
@@ -416,6 +445,35 @@ impl Core {
         let babbling = self.traps.babbling.ports();
         let links = babbling.filter_map(|(port, _)| self.link_of_babbling(port));
         links.collect()
+    }
+
+    /// The ports of hosts that act against the subnet, each with the time of the last act; zero for
+    /// what a host is and not does.
+    pub fn hostile_ports(&self, now: Time) -> BTreeMap<PortKey, (Hostility, Time)> {
+        let managers = role::others(&self.inventory).into_iter();
+        let managers = managers.filter(|other| {
+            other.state != SmState::NotActive && !self.counts(other.guid, other.sm_key)
+        });
+        let managers = managers.map(|other| (other.port, Hostility::Manages, Time::ZERO));
+        let orders = self.election.orders.senders();
+        let orders = orders.map(|(port, last)| (port, Hostility::OrdersManager, last));
+        let acts = managers.chain(orders).chain(self.traps.hostile(now));
+        let mut ports: BTreeMap<PortKey, (Hostility, Time)> = BTreeMap::new();
+        for (port, what, last) in acts.filter(|&(port, ..)| self.is_of_host(port)) {
+            let known = ports.entry(port).or_insert((what, last));
+            if last > known.1 {
+                *known = (what, last);
+            }
+        }
+        ports
+    }
+
+    /// Whether a port is a host's, other than this manager's.
+    fn is_of_host(&self, port: PortKey) -> bool {
+        let own = self.inventory.local.map(|local| local.node);
+        let node = self.inventory.node(port.node);
+        let is_ca = node.is_some_and(|node| node.kind() == NodeType::Ca);
+        is_ca && own != Some(port.node)
     }
 
     /// The switch port to disable for a babbling port. `None` if its link stays: the operator does

@@ -267,7 +267,7 @@ impl Sa {
         let directory = directory.as_deref();
         let polled = [
             self.refused_joins.poll(directory, now),
-            self.offences.poll(directory, self.config.trust.mode, now),
+            self.offences.poll(directory, now),
         ];
         let has_news = polled.iter().any(Option::is_some);
         for (last, polled) in self.findings.iter_mut().zip(polled) {

@@ -81,51 +81,88 @@ impl Sa {
         address: RemoteAddress,
         now: Time,
     ) -> Option<Result<(), Status>> {
-        let mode = self.config.trust.mode;
-        if mode == TrustMode::Off || !trust::shows_foreign_gid(directory, port, &address) {
+        if !trust::shows_foreign_gid(directory, port, &address) {
             return Some(Ok(()));
         }
-        let guid = directory.end(port).guid;
-        let is_known = address
-            .grh
-            .is_some_and(|grh| directory.by_gid(grh.gid).is_some());
-        if is_known {
-            self.offences.note(guid, Offence::SourceGid, 1, now);
-        }
-        match (mode, is_known) {
-            (TrustMode::Enforce, true) => Some(Err(SaStatus::REQ_DENIED)),
-            (TrustMode::Enforce, false) => {
+        let of_gid = address.grh.and_then(|grh| directory.by_gid(grh.gid));
+        let rules = &self.config.trust;
+        let mode = rules.of_port(directory, of_gid.unwrap_or(port));
+        match (mode, of_gid) {
+            (TrustMode::Off, _) | (TrustMode::Report, None) => Some(Ok(())),
+            (TrustMode::Enforce, None) => {
                 self.statistics.unserved();
                 None
             }
-            _ => Some(Ok(())),
+            (TrustMode::Report | TrustMode::Enforce, Some(_)) => {
+                let guid = directory.end(port).guid;
+                let refuses = mode == TrustMode::Enforce;
+                self.offences
+                    .note_trust(guid, Offence::SourceGid, refuses, now);
+                Some(match refuses {
+                    true => Err(SaStatus::REQ_DENIED),
+                    false => Ok(()),
+                })
+            }
         }
     }
 
-    /// The trust in a request of `requester` to change records.
+    /// Answers a request to change records. A request against the trust in its port is counted, and
+    /// under `enforce` refused.
     ///
     /// # Errors
-    /// ERR_REQ_DENIED if the rules refuse a change for another port.
-    fn trust_to_change(
+    /// The status of a refused request.
+    fn change(
         &mut self,
-        directory: &Directory,
-        requester: EndIx,
+        directory: &Arc<Directory>,
         asked: (&SaHeader, &[u8]),
-        (trust, now): (Trust, Time),
-    ) -> Result<Trust, Status> {
+        trust: Trust,
+        (requester, address): (EndIx, RemoteAddress),
+        now: Time,
+    ) -> Result<answer::Body, Status> {
         let guid = directory.end(requester).guid;
-        let trust = trust.to_change(&self.config.trust, guid);
-        let mode = self.config.trust.mode;
-        if trust.acts_for_all() || mode == TrustMode::Off {
-            return Ok(trust);
-        }
-        let Some(offence) = trust::offence(directory, requester, asked) else {
-            return Ok(trust);
+        let rules = &self.config.trust;
+        let trust = trust.to_change(rules, guid);
+        let breach = match trust.acts_for_all() {
+            true => None,
+            false => rules.breach(directory, &self.multicast, requester, asked),
         };
-        self.offences.note(guid, offence, 1, now);
-        match mode {
-            TrustMode::Enforce => Err(SaStatus::REQ_DENIED),
-            TrustMode::Off | TrustMode::Report => Ok(trust),
+        let changed = match breach {
+            Some((_, TrustMode::Enforce)) => Err(SaStatus::REQ_DENIED),
+            _ => self.carry_out(directory, asked, trust, (requester, address), now),
+        };
+        if let Some((offence, _)) = breach {
+            self.offences
+                .note_trust(guid, offence, changed.is_err(), now);
+        }
+        changed
+    }
+
+    /// Changes the records of an attribute.
+    ///
+    /// # Errors
+    /// The status of a refused request.
+    fn carry_out(
+        &mut self,
+        directory: &Arc<Directory>,
+        asked: (&SaHeader, &[u8]),
+        trust: Trust,
+        (requester, address): (EndIx, RemoteAddress),
+        now: Time,
+    ) -> Result<answer::Body, Status> {
+        let (header, data) = asked;
+        match header.mad().attribute() {
+            McMemberRecord::ID => self.change_membership(directory, asked, requester, trust, now),
+            GuidInfoRecord::ID => self.change_aliases(directory, asked, requester, trust),
+            ServiceRecord::ID => self.change_service(directory, asked, requester, trust, now),
+            InformInfo::ID if header.mad().method() == Method::SET => {
+                let asker = (requester, address);
+                let events = &mut self.events;
+                let body = query::inform_info::change(events, directory, data, asker, trust)?;
+                let port = directory.end(requester).guid;
+                self.touched.push(Touched::Subscriptions(port));
+                Ok(body)
+            }
+            _ => self.read(directory, asked, trust, requester, now),
         }
     }
 
@@ -170,32 +207,27 @@ impl Sa {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         }
         let asked = (header, data);
-        let changes = matches!(mad.method(), Method::SET | Method::DELETE);
-        let trust = match changes {
-            true => self.trust_to_change(directory, requester, asked, (trust, now))?,
-            false => trust,
-        };
-        match mad.attribute() {
-            McMemberRecord::ID if changes => {
-                return self.change_membership(directory, asked, requester, trust, now);
+        match mad.method() {
+            Method::SET | Method::DELETE => {
+                self.change(directory, asked, trust, (requester, address), now)
             }
-            GuidInfoRecord::ID if changes => {
-                return self.change_aliases(directory, asked, requester, trust);
-            }
-            ServiceRecord::ID if changes => {
-                return self.change_service(directory, asked, requester, trust, now);
-            }
-            InformInfo::ID if mad.method() == Method::SET => {
-                let asker = (requester, address);
-                let events = &mut self.events;
-                let body = query::inform_info::change(events, directory, data, asker, trust)?;
-                let port = directory.end(requester).guid;
-                self.touched.push(Touched::Subscriptions(port));
-                return Ok(body);
-            }
-            _ => {}
+            _ => self.read(directory, asked, trust, requester, now),
         }
-        let view = if mad.attribute() == McMemberRecord::ID {
+    }
+
+    /// Answers a query.
+    ///
+    /// # Errors
+    /// The status of a refused request, and of an attribute that cannot be changed.
+    fn read(
+        &mut self,
+        directory: &Arc<Directory>,
+        (header, data): (&SaHeader, &[u8]),
+        trust: Trust,
+        requester: EndIx,
+        now: Time,
+    ) -> Result<answer::Body, Status> {
+        let view = if header.mad().attribute() == McMemberRecord::ID {
             self.multicast.lasting_view().ok_or(Status::BUSY)?
         } else {
             self.multicast.view()

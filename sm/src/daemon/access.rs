@@ -75,6 +75,7 @@ impl Access {
                 certificate,
                 key,
                 client_ca: api.tls_client_ca.clone(),
+                client_crl: api.tls_client_crl.clone(),
             }))
         });
         let access = Access {

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use rsm_api::Backend;
 use rsm_config::{Config, MKeyMode};
-use rsm_web::{HttpServer, SmConf, UfmSettings};
+use rsm_web::{HttpServer, SignOn, SmConf, UfmSettings};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -40,6 +40,12 @@ pub(super) async fn serve(
             gate: access.gate(),
             keeps_empty: http.ufm_keeps_empty,
             conf: conf(config),
+        });
+    }
+    if !http.proxies.is_empty() {
+        server = server.with_sign_on(SignOn {
+            gate: access.gate(),
+            proxies: http.proxies.clone(),
         });
     }
     tracing::info!(

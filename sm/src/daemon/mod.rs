@@ -20,6 +20,7 @@ mod gpu_hosts;
 mod history;
 mod host_facts;
 mod http;
+mod isolation;
 mod notify;
 mod past;
 mod pause;
@@ -41,7 +42,7 @@ use std::time::Duration;
 
 use rsm_api::Subnet as _;
 use rsm_config::m_keys::KeyHolder;
-use rsm_config::{Config, Partitions};
+use rsm_config::{Config, HostileHosts, Partitions};
 use rsm_core::{Core, Effect, EpochEvent, Event};
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::Time;
@@ -65,6 +66,7 @@ use self::findings::{DaemonFindings, Part};
 use self::gpu_hosts::GpuHosts;
 use self::history::History;
 use self::host_facts::ThisHost;
+use self::isolation::Isolation;
 use self::notify::Notify;
 use self::past::Past;
 use self::pause::PauseWatch;
@@ -193,6 +195,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         findings: setup.findings,
         options: setup.options,
         pauses: PauseWatch::start(shares_store),
+        isolation: Isolation::new(),
         last: None,
         reopen_at: None,
         shares_store,
@@ -292,6 +295,7 @@ struct Shell {
     /// Configuration that was last read without errors.
     config_read: Config,
     pauses: PauseWatch,
+    isolation: Isolation,
     last: Option<Arc<Snapshot>>,
     reopen_at: Option<tokio::time::Instant>,
     /// Whether several managers shared the store when the daemon started.
@@ -323,6 +327,7 @@ impl Shell {
             if let Some(progress) = &mut self.progress {
                 progress.show(&self.core);
             }
+            self.isolate_hostile();
             if self.options.once && self.is_finished() {
                 break;
             }
@@ -508,7 +513,19 @@ impl Shell {
         }
     }
 
-    /// Reports to the core a pause of this process, and an epoch that has ended this manager's,
+    /// Isolates hosts that act against the subnet, where the operator wants it.
+    fn isolate_hostile(&mut self) {
+        let now = self.clock.now();
+        let wanted = self.config_read.health.hostile_hosts == HostileHosts::Isolate
+            && matches!(self.core.role(), Role::Master);
+        if wanted && self.isolation.is_due(now) {
+            let hostile = self.core.hostile_ports(now);
+            self.isolation
+                .look(&hostile, &self.controller, &self.view, now);
+        }
+    }
+
+    /// Tells the core of a pause of this process, and of an epoch that has ended this manager's,
     /// before the core takes, answers or sends anything else. Returns whether there was a pause.
     fn doubt_mastership(&mut self) -> bool {
         let pause = self.pauses.look();

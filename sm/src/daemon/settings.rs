@@ -189,12 +189,13 @@ pub(super) fn health_policy(config: &HealthConfig) -> HealthPolicy {
 /// every standby except standbys with the highest priority.
 const STAYS_MASTER: u8 = 14;
 
-/// Unset values, in the form of [`Debug`], of settings that are newer than the first version whose
-/// checksums managers compare. Earlier versions do not know these settings. Checksums omit unset
-/// values, so that managers of two versions agree until one of them sets such a key.
-const LATER_KEYS: [&str; 2] = [
+/// Settings that were added after the first version whose checksums managers compare, as [`Debug`]
+/// shows them where they are not set. Earlier versions do not know these settings. Checksums leave
+/// them out, so that managers of two versions agree until one of them sets such a key.
+const LATER_KEYS: [&str; 3] = [
     "sa_key_file: None, ",
     ", trust_mode: Report, trust_proxies: []",
+    ", hostile_hosts: Report",
 ];
 
 /// Checksums of the settings that all managers of a subnet must share, as `section=16 digits`. The

@@ -8,9 +8,10 @@ use rsm_ids::Guid;
 use rsm_mad::wire::attr::PKey;
 
 use super::{
-    MAX_MEMBERSHIPS, MAX_NAME_BYTES, Member, Overlay, OverlayPartition, PartitionSettings,
+    MAX_MEMBERSHIPS, MAX_NAME_BYTES, MAX_OWNED, Member, Overlay, OverlayPartition,
+    PartitionSettings,
 };
-use crate::{Membership, PartitionLoss, PartitionOrigin, Partitions};
+use crate::{Membership, Owned, PartitionLoss, PartitionOrigin, Partitions, Protection};
 
 /// P_Key of the default partition, without the membership bit.
 const DEFAULT: u16 = PKey::DEFAULT_LIMITED.0;
@@ -63,6 +64,9 @@ pub enum Action {
     Remove(BTreeSet<Guid>, WhenEmpty),
     /// Replaces the settings of the partition.
     Configure(PartitionSettings),
+    /// Replaces the names that belong to the partition, and the treatment of requests against its
+    /// members.
+    Protect(Protection),
     /// Removes the partition with all members.
     Delete,
     /// Makes all ports limited members of the default partition (`true`), or applies the
@@ -176,6 +180,22 @@ pub enum ChangeError {
         /// Number of memberships after the change.
         wanted: usize,
     },
+    /// The partition would own too many prefixes.
+    #[error("{wanted} prefixes of MGIDs and GUIDs for one partition: expected at most {MAX_OWNED}")]
+    TooManyOwned {
+        /// Number of prefixes in the request.
+        wanted: usize,
+    },
+    /// A prefix of names overlaps with one that belongs to a partition.
+    #[error("{owned}: {other} belongs to the partition {} already, and each name has one owner", PKey(*.p_key))]
+    Owned {
+        /// The prefix in the request.
+        owned: Owned,
+        /// The prefix that is there.
+        other: Owned,
+        /// P_Key of the partition that has it, which may be the same one.
+        p_key: u16,
+    },
     /// The P_Key table of a port is full.
     #[error(
         "{guid} ({place}) would be in {wanted} partitions, and its P_Key table holds {capacity} keys: remove it from another \
@@ -269,6 +289,11 @@ impl Overlay {
                     Arc::make_mut(one).settings = settings.clone();
                 }
             }
+            Action::Protect(protection) => {
+                not_default(p_key)?;
+                next.known(p_key)?;
+                next.protect(p_key, protection, file)?;
+            }
             Action::Delete => {
                 not_default(p_key)?;
                 let gone = next.known(p_key)?.members.len();
@@ -341,6 +366,7 @@ impl Overlay {
             settings,
             by: change.by.clone(),
             since_unix_ms: change.at_unix_ms,
+            protection: Protection::default(),
             members: BTreeMap::new(),
         };
         self.partitions

@@ -14,6 +14,7 @@
 
 mod change;
 mod over;
+mod protect;
 #[cfg(test)]
 mod tests;
 
@@ -26,14 +27,17 @@ use rsm_mad::wire::sa::Rate;
 
 pub use self::change::{Action, Change, ChangeError, Existing, WhenCutOff, WhenEmpty};
 pub use self::over::Laid;
-use crate::Membership;
+use crate::{Membership, Protection};
 
 /// Maximum number of memberships in all partitions together, enough for every host of the largest
 /// fabrics in 23 partitions. A membership takes some 40 bytes, and as much again in the policy of a
 /// plan.
 pub(crate) const MAX_MEMBERSHIPS: usize = 1 << 20;
 
-/// Maximum length of a partition's name, and of the identity that created it, in bytes.
+/// Bound of the prefixes of names that belong to one partition: each costs a search a few steps.
+pub(crate) const MAX_OWNED: usize = 64;
+
+/// Bound of a partition's name, and of the identity that created it, in bytes.
 pub const MAX_NAME_BYTES: usize = 128;
 
 /// The partitions that were created at run time.
@@ -58,6 +62,8 @@ pub struct OverlayPartition {
     pub by: String,
     /// Time of creation, in milliseconds since the Unix epoch.
     pub since_unix_ms: u64,
+    /// Names that belong to the partition, and the treatment of requests against its members.
+    pub protection: Protection,
     /// Members by port GUID. The ports need not exist.
     pub members: BTreeMap<Guid, Member>,
 }

@@ -14,6 +14,7 @@ use super::group::{ANY_BROADCAST, BROADCAST, IPOIB_Q_KEY, P_KEY_SHIFT, full, in_
 use super::model::{
     Membership, Partition, PartitionGroup, PartitionMembers, PartitionOrigin, Partitions, Rule,
 };
+use super::protection::{Owned, OwnedKind, Protections};
 use super::report::{Report, quoted};
 use super::syntax::{Definition, GroupLine, Item, Word};
 use super::value;
@@ -72,6 +73,12 @@ pub(super) fn build(
         }
         for line in &definition.groups {
             builder.group(line, p_key, &flags, report);
+        }
+        if let Some(mode) = flags.trust {
+            builder.protections.set_trust(p_key, mode);
+        }
+        for &(kind, word) in &definition.owned {
+            builder.own(kind, word, p_key, report);
         }
     }
     limited_alone(&builder.rules, &spots, report);
@@ -217,7 +224,8 @@ struct Builder {
     rules: Vec<Rule>,
     groups: BTreeMap<Gid, PartitionGroup>,
     allow_both: bool,
-    /// The last P_Key chosen for a definition without one.
+    protections: Protections,
+    /// The last P_Key that was chosen for a definition without one.
     chosen: u16,
 }
 
@@ -248,6 +256,7 @@ impl Builder {
             ],
             groups: BTreeMap::new(),
             allow_both,
+            protections: Protections::default(),
             chosen: 0,
         }
     }
@@ -379,6 +388,26 @@ impl Builder {
         }
     }
 
+    /// Gives names to a partition.
+    fn own(&mut self, kind: OwnedKind, word: Word<'_>, p_key: PKey, report: &mut Report<'_>) {
+        let (name, parsed) = match kind {
+            OwnedKind::Mgids => ("mgids", Owned::mgids(word.text)),
+            OwnedKind::Guids => ("guids", Owned::guids(word.text)),
+        };
+        let found = || format!("{name} {}", quoted(word.text));
+        match parsed {
+            Err(expected) => report.error(word.offset, found(), expected),
+            Ok(owned) => {
+                if let Err((other, of)) = self.protections.own(owned, p_key) {
+                    let expected = format!(
+                        "{other} belongs to the partition {of} already: each name has one owner"
+                    );
+                    report.error(word.offset, found(), expected);
+                }
+            }
+        }
+    }
+
     fn finish(mut self, file: Option<&Path>) -> Partitions {
         for group in self.groups.into_values() {
             if let Some(partition) = self.list.get_mut(&group.p_key.base()) {
@@ -390,6 +419,7 @@ impl Builder {
             list: self.list.into_values().collect(),
             rules: self.rules,
             allow_both: self.allow_both,
+            protections: self.protections,
         }
     }
 }

@@ -3,6 +3,7 @@
 use rsm_mad::wire::attr::Mtu;
 
 use super::super::suggest::one_of;
+use super::super::words::TrustMode;
 use super::model::Membership;
 use super::report::{Report, quoted};
 use super::syntax::{Item, Word};
@@ -17,6 +18,7 @@ pub(super) struct Flags {
     pub(super) ipoib: bool,
     pub(super) index0: bool,
     pub(super) membership: Membership,
+    pub(super) trust: Option<TrustMode>,
     pub(super) group: GroupFlags,
 }
 
@@ -39,6 +41,7 @@ impl Default for Flags {
             ipoib: false,
             index0: false,
             membership: Membership::Limited,
+            trust: None,
             group: GroupFlags {
                 mtu: Mtu::Bytes2048,
                 // Code of 10 Gb/s.
@@ -64,7 +67,7 @@ pub(super) fn definition_flags(
             report.warning(item.name.offset, "nothing between two commas", "left out");
             continue;
         }
-        let names = ["indx0", "ipoib", "defmember"];
+        let names = ["indx0", "ipoib", "defmember", "trust"];
         let Some(name) = flag_name(item.name, &names, report) else {
             continue;
         };
@@ -87,6 +90,13 @@ pub(super) fn definition_flags(
                 if let Some(given) = membership(value, allow_both, report) {
                     flags.membership = given;
                 }
+            }
+            ("trust", value) => {
+                let value = value.unwrap_or(Word {
+                    text: "",
+                    ..item.name
+                });
+                flags.trust = trust(value, report).or(flags.trust);
             }
             _ => group_flag(name, item, &mut flags.group, report),
         }
@@ -206,6 +216,12 @@ pub(super) fn group_flag(
         format!("{name} is {}", quoted(text)),
         expected,
     );
+}
+
+/// The treatment of requests that `word` means. `None`, and an error, if there is none.
+fn trust(word: Word<'_>, report: &mut Report<'_>) -> Option<TrustMode> {
+    let name = known(word, "trust", &TrustMode::ALL.map(TrustMode::name), report)?;
+    TrustMode::ALL.into_iter().find(|mode| mode.name() == name)
 }
 
 pub(super) fn membership(

@@ -7,14 +7,18 @@
 //! A definition ends with `;`, `#` begins a comment, and a line of members that begins with `mgid=`
 //! is a multicast group. All of OpenSM's syntax is accepted with the same effect, except for its
 //! guesses: where OpenSM assumes a value, omits a word, or drops the rest of the file and opens
-//! every partition, rsm reports an error, and a file with an error has no effect at all. Rates and
-//! MTUs can also be written in units: `rate=400G`, `mtu=4096`.
+//! every partition, there is an error here, and with one error nothing of the file is used. Rates
+//! and MTUs can also be written in units: `rate=400G`, `mtu=4096`.
+//!
+//! Three words are rsm's own: the flag `trust=off|report|enforce` before the colon, and among the
+//! members `mgids=MGID/BITS` and `guids=GUID/BITS`, names that belong to the partition.
 
 mod build;
 mod flags;
 mod group;
 mod loss;
 mod model;
+mod protection;
 pub(super) mod report;
 mod syntax;
 #[cfg(test)]
@@ -27,6 +31,7 @@ pub use self::loss::PartitionLoss;
 pub use self::model::{
     Membership, Partition, PartitionGroup, PartitionMembers, PartitionOrigin, Partitions, Rule,
 };
+pub use self::protection::{Owned, OwnedKind, Protection, Protections};
 use self::report::Report;
 use super::PartitionConfig;
 use super::finding::{ConfigFinding, any_error};

@@ -6,6 +6,8 @@ use rsm_ids::Guid;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 
+use super::protection::Protections;
+
 /// Partitions and their members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Partitions {
@@ -22,6 +24,9 @@ pub struct Partitions {
     /// Whether a port can hold both keys of a partition. If not, [`Membership::Both`] counts as
     /// full membership.
     pub allow_both: bool,
+    /// Names that belong to partitions, and the treatment of requests against their members. No
+    /// table of a port depends on them.
+    pub protections: Protections,
 }
 
 /// Rules that name a port, by its GUID, each with the number of preceding rules for all ports of a

@@ -1,5 +1,6 @@
 //! Splits the text of a partition file into definitions of words.
 
+use super::protection::OwnedKind;
 use super::report::{Report, quoted};
 
 /// A piece of the text.
@@ -25,6 +26,8 @@ pub(super) struct Definition<'a> {
     pub(super) flags: Vec<Item<'a>>,
     pub(super) members: Vec<Item<'a>>,
     pub(super) groups: Vec<GroupLine<'a>>,
+    /// Names that belong to the partition: `mgids=MGID/BITS`, `guids=GUID/BITS`.
+    pub(super) owned: Vec<(OwnedKind, Word<'a>)>,
 }
 
 /// `mgid=GID, FLAGS`
@@ -96,6 +99,7 @@ fn definition<'a>(part: Word<'a>, report: &mut Report<'_>) -> Option<Definition<
         flags,
         members: Vec::new(),
         groups: Vec::new(),
+        owned: Vec::new(),
     };
     for line in part.from(colon + 1).split('\n') {
         properties(line, &mut definition, report);
@@ -115,6 +119,17 @@ fn properties<'a>(line: Word<'a>, definition: &mut Definition<'a>, report: &mut 
                 let flags = words.by_ref().map(self::item);
                 let flags = flags.filter(|flag| !flag.is_empty()).collect();
                 definition.groups.push(GroupLine { mgid, flags });
+            }
+            (name @ ("mgids" | "guids"), names) => {
+                let kind = match name {
+                    "mgids" => OwnedKind::Mgids,
+                    _ => OwnedKind::Guids,
+                };
+                let none = Word {
+                    text: "",
+                    ..item.name
+                };
+                definition.owned.push((kind, names.unwrap_or(none)));
             }
             _ => match word.text.find(':') {
                 Some(at) => {

@@ -11,7 +11,7 @@ mod congestion;
 mod key;
 mod qos;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -30,9 +30,9 @@ pub use self::qos::QosKeys;
 use super::convert::Convert;
 use super::value::{Kind, Takes};
 use super::{
-    AdaptiveRouting, AggregationNodes, Enforcement, EventKinds, Fdr10, HttpUrl, Isolate, MKeyMode,
-    MinSeverity, SlToVl, SmLid, StoreBackend, Symptom, SyslogAddress, SyslogFacility, Takeover,
-    TrustMode, Virtualization, VlWeights,
+    AdaptiveRouting, AggregationNodes, Enforcement, EventKinds, Fdr10, HostileHosts, HttpUrl,
+    Isolate, MKeyMode, MinSeverity, SlToVl, SmLid, StoreBackend, Symptom, SyslogAddress,
+    SyslogFacility, Takeover, TrustMode, Virtualization, VlWeights,
 };
 
 /// One hour in milliseconds: longer intervals are a mistake in the unit.
@@ -518,6 +518,14 @@ sections! {
         /// again. Never the link of this host, nor a cable between switches.
         disable_babbling: bool = false, opensm "babbling_port_policy" as Flag;
 
+        /// The treatment of a host that forges notices and traps, sends Sets with wrong M_Keys to
+        /// switches again and again, orders this manager to stop, runs a manager that is not
+        /// allowed, or sends traps without an end. `report`: findings name it. `isolate`: rsm also
+        /// disables the port of the switch at its cable, until an operator enables it (`rsmctl port
+        /// enable`); never that of a switch, of a router or of this host. `isolate` needs M_Keys of
+        /// each port, without which a host can take the LID of another.
+        hostile_hosts: HostileHosts = HostileHosts::Report;
+
         /// Limit of SymbolErrorCounter.
         symbol_errors: u32 = Symptom::SymbolErrors.usual_limit(), takes number(0, 1_000_000_000);
 
@@ -577,6 +585,10 @@ sections! {
         /// The CAs of client certificates, in PEM. Not set: rsm asks for no client certificate.
         tls_client_ca: Option<PathBuf> = None, example "\"/etc/rsm/client-ca.crt\"", at start;
 
+        /// The lists of revoked client certificates (CRL), in PEM, one of each CA of `tls_client_ca`: a
+        /// certificate of a CA without a list is refused. Not set: no certificate is revoked.
+        tls_client_crl: Option<PathBuf> = None, example "\"/etc/rsm/client-ca.crl\"", at start;
+
         /// The public keys of bearer tokens (JWT), a JSON Web Key Set. Not set: rsm takes no token.
         jwks_file: Option<PathBuf> = None, example "\"/etc/rsm/jwks.json\"";
 
@@ -612,6 +624,12 @@ sections! {
         /// Whether rsm serves TLS at that address, and nothing else, by the files `tls_certificate`,
         /// `tls_key` and `tls_client_ca` of section [api].
         tls: bool = false, at start;
+
+        /// The addresses, separated by commas, of proxies that ask for users and state them in
+        /// X-Forwarded-User and X-Forwarded-Groups: then the page, its data and metrics are shown to
+        /// identities with the role read alone. `user` and `group` lines of roles_file in section
+        /// [api] give roles. Not set: to any client that reaches the address `listen`.
+        proxies: Vec<IpAddr> = Vec::new(), example "\"10.0.0.5\"", at start;
 
         /// Whether rsm serves the paths /ufmRest, /ufmRestV2 and /ufmRestV3 as UFM does, to clients
         /// with an identity: a token, or a client certificate over TLS.

@@ -57,6 +57,13 @@ impl Orders {
         self.refused.insert(sender, now + KEPT_FOR).is_none()
     }
 
+    /// The senders of refused orders that are known, each with the end of its finding, which each
+    /// order puts off.
+    pub(crate) fn senders(&self) -> impl Iterator<Item = (PortKey, Time)> {
+        let refused = self.refused.iter();
+        refused.filter_map(|(&(from, _), &until)| Some((from?, until)))
+    }
+
     /// Ends the findings whose time has come. Returns whether there were any.
     pub(crate) fn release(&mut self, now: Time) -> bool {
         let before = self.refused.len();

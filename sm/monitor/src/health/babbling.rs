@@ -78,6 +78,11 @@ impl Babbling {
         self.storms.values().map(|&(_, end)| end + QUIET).min()
     }
 
+    /// The babbling ports, with the last trap of each.
+    pub fn storms(&self) -> impl Iterator<Item = (PortKey, Time)> {
+        self.storms.iter().map(|(&port, &(_, end))| (port, end))
+    }
+
     /// The babbling ports, with their traps per minute.
     pub fn ports(&self) -> impl Iterator<Item = (PortKey, u32)> {
         self.storms.iter().map(|(&port, &(count, _))| (port, count))

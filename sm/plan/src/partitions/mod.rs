@@ -12,7 +12,7 @@ mod vports;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_config::{PartitionMembers, Partitions, Rule};
+use rsm_config::{PartitionMembers, Partitions, Protections, Rule};
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::attr::{NodeType, PKey};
 use rsm_model::fabric::{Fabric, PortRef};
@@ -173,6 +173,7 @@ fn with_rules(partitions: &Partitions, counts: impl Fn(&Rule) -> bool) -> Partit
         list: Vec::new(),
         rules: rules.copied().collect(),
         allow_both: partitions.allow_both,
+        protections: Protections::default(),
     }
 }
 

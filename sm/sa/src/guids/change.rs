@@ -69,7 +69,10 @@ impl AliasRegistry {
         for (index, wanted) in wanted {
             let is_free = |name| requester.directory.by_guid(name).is_none();
             let name = if wanted.is_zero() {
-                Some(self.make_up(is_free).ok_or(SaStatus::NO_RESOURCES)?)
+                let protections = &requester.directory.plan.policy.partitions.protections;
+                let has_owner = |name| protections.owner_of_guid(name).is_some();
+                let name = self.make_up(|name| is_free(name) && !has_owner(name));
+                Some(name.ok_or(SaStatus::NO_RESOURCES)?)
             } else {
                 let free = is_free(wanted) && self.names.owner(wanted).is_none();
                 free.then_some(wanted)

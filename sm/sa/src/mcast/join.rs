@@ -175,8 +175,18 @@ impl GroupRegistry {
         if !mgid::is_valid(record.mgid()) {
             return Err(SaStatus::REQ_INVALID);
         }
+        let of_ip = mgid::ip_partition(record.mgid()).filter(|p_key| p_key.is_valid());
         match mgid::broadcast_of(record.mgid()) {
-            None => Ok(()),
+            // A broadcast group is that of the partition in its MGID.
+            None => match of_ip {
+                Some(p_key)
+                    if self.config.rules.validate_ipoib
+                        && p_key.base() != record.p_key().base() =>
+                {
+                    Err(SaStatus::REQ_INVALID)
+                }
+                _ => Ok(()),
+            },
             Some(_) if !self.config.rules.validate_ipoib => Ok(()),
             Some(broadcast) => {
                 let broadcast = self.groups.get(&broadcast).ok_or(SaStatus::REQ_INVALID)?;

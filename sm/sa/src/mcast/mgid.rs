@@ -51,7 +51,7 @@ pub(super) fn is_valid(mgid: Gid) -> bool {
 }
 
 /// The P_Key in the MGID of a group of IP over InfiniBand; `None` for other groups.
-pub(super) fn ip_partition(mgid: Gid) -> Option<PKey> {
+pub(crate) fn ip_partition(mgid: Gid) -> Option<PKey> {
     let is_ip = matches!(signature(mgid), IPV4 | IPV6);
     is_ip.then_some(PKey((mgid.0 >> P_KEY_SHIFT) as u16))
 }

@@ -34,6 +34,7 @@ use rsm_mad::wire::sa::Rate;
 use rsm_plan::groups::{GroupMembers, GroupSet};
 
 pub use self::group::{MulticastGroup, MulticastMember, Parameters};
+pub(crate) use self::mgid::ip_partition;
 use self::mlid::Mlids;
 use self::presence::Gone;
 pub(crate) use self::presence::Unexamined;

@@ -4,8 +4,12 @@
 //! A port acts for itself: it joins and leaves groups, and registers services and alias GUIDs, for
 //! its own GIDs, and for the other ports and virtual ports of its adapter. Requesters with the key
 //! of the SA, and the operator's proxies, act for any port.
+//!
+//! The partitions of a port may have a treatment of their own for requests about it, and a
+//! partition for requests about its names.
 
 mod offences;
+mod ownership;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,6 +25,7 @@ pub use self::offences::Offence;
 pub(crate) use self::offences::Offences;
 use super::directory::Directory;
 use super::ends::EndIx;
+use super::mcast::GroupRegistry;
 
 /// The operator's rules for requests in the name of another port.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -86,8 +91,37 @@ impl Trust {
     }
 }
 
-/// Whether the global route header of a request from `requester` shows the GID of another port, or
-/// a GID that no port has. A router passes on requests from other subnets.
+impl TrustRules {
+    /// The treatment of requests about a port: the strictest of those that its partitions have of
+    /// their own.
+    pub(crate) fn of_port(&self, directory: &Directory, port: EndIx) -> TrustMode {
+        let protections = &directory.plan.policy.partitions.protections;
+        let keys = directory.p_keys(port).iter();
+        let own = keys.filter_map(|&key| protections.trust(key)).max();
+        own.unwrap_or(self.mode)
+    }
+
+    /// The offence of a request to change records, and its treatment, which is not `off`.
+    pub(crate) fn breach(
+        &self,
+        directory: &Directory,
+        groups: &GroupRegistry,
+        requester: EndIx,
+        asked: (&SaHeader, &[u8]),
+    ) -> Option<(Offence, TrustMode)> {
+        let of_port = offence(directory, requester, asked)
+            .map(|(offence, subject)| (offence, self.of_port(directory, subject)));
+        let protections = &directory.plan.policy.partitions.protections;
+        let of_name = ownership::offence(directory, groups, asked)
+            .map(|(offence, owner)| (offence, protections.trust(owner).unwrap_or(self.mode)));
+        let treated = [of_name, of_port].into_iter().flatten();
+        let strictest = treated.max_by_key(|&(_, mode)| mode);
+        strictest.filter(|&(_, mode)| mode != TrustMode::Off)
+    }
+}
+
+/// Whether a request from `requester` shows the GID of another port in its global route header, or
+/// one that no port has. A router passes on requests from other subnets.
 pub(crate) fn shows_foreign_gid(
     directory: &Directory,
     requester: EndIx,
@@ -102,13 +136,13 @@ pub(crate) fn shows_foreign_gid(
         && directory.port(requester).0.kind() != NodeType::Router
 }
 
-/// The offence of a request to change a record of a port that is not the requester's own; `None`
-/// for its own port, and if the record names no port of the subnet.
-pub(crate) fn offence(
+/// The offence of a request to change a record of a port that is not the requester's own, and that
+/// port; `None` for its own, and where no port of the subnet is named.
+fn offence(
     directory: &Directory,
     requester: EndIx,
     (header, data): (&SaHeader, &[u8]),
-) -> Option<Offence> {
+) -> Option<(Offence, EndIx)> {
     let method = header.mad().method();
     let (subject, offence) = match header.mad().attribute() {
         McMemberRecord::ID => {
@@ -131,7 +165,7 @@ pub(crate) fn offence(
         }
         _ => return None,
     };
-    (!acts_for(directory, requester, subject)).then_some(offence)
+    (!acts_for(directory, requester, subject)).then_some((offence, subject))
 }
 
 /// Whether `subject` counts as the requester's own port: the same port or, if the requester is a

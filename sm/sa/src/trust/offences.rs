@@ -4,10 +4,9 @@
 //! of the daemon at most once per second, and only if a port is new in it, has vanished from it, or
 //! has doubled its requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm_config::TrustMode;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
@@ -41,7 +40,11 @@ pub enum Offence {
     AliasGuid,
     /// The GID of another port in the global route header.
     SourceGid,
-    /// More new multicast groups than a port may create.
+    /// A join of a multicast group whose MGID belongs to another partition.
+    ForeignGroup,
+    /// Alias GUIDs that belong to another partition.
+    ForeignAlias,
+    /// More new multicast groups than a port may make.
     Groups,
     /// More memberships in multicast groups than a port may have.
     Memberships,
@@ -56,16 +59,21 @@ pub enum Offence {
 }
 
 impl Offence {
-    /// Number of kinds.
-    const COUNT: usize = 11;
+    /// How many kinds there are.
+    const COUNT: usize = 13;
 
     /// The offences of each kind of finding, with their names in its text.
-    const OF_TRUST: [(Offence, &'static str); 5] = [
+    const OF_TRUST: [(Offence, &'static str); 7] = [
         (Offence::Join, "joins"),
         (Offence::Leave, "leaves"),
         (Offence::Service, "services"),
         (Offence::AliasGuid, "alias GUIDs"),
         (Offence::SourceGid, "requests with another GID"),
+        (
+            Offence::ForeignGroup,
+            "joins of groups of another partition",
+        ),
+        (Offence::ForeignAlias, "alias GUIDs of another partition"),
     ];
     const OF_SHARE: [(Offence, &'static str); 6] = [
         (Offence::Groups, "new multicast groups"),
@@ -83,7 +91,9 @@ struct Offender {
     /// Number of ports that had offended earlier.
     order: u64,
     counts: [u64; Offence::COUNT],
-    /// Number of offences when they were last listed.
+    /// Requests against the trust in the port that the SA refused.
+    refused: u64,
+    /// All of them when they were last listed.
     listed: u64,
     /// Time at which the offences end unless another follows.
     until: Time,
@@ -94,7 +104,16 @@ impl Offender {
         self.counts.iter().sum()
     }
 
-    /// The counts of `offences`, in words; `None` if there are none.
+    /// The treatment of its requests against the trust in it.
+    fn treated(&self) -> Treated {
+        let counts = Offence::OF_TRUST.map(|(offence, _)| self.counts[offence as usize]);
+        Treated {
+            all: counts.iter().sum(),
+            refused: self.refused,
+        }
+    }
+
+    /// The counts of `offences`, in words; `None` without any.
     fn described(&self, offences: &[(Offence, &str)]) -> Option<String> {
         let counts = offences.iter().filter_map(|&(offence, name)| {
             let count = self.counts[offence as usize];
@@ -102,6 +121,36 @@ impl Offender {
         });
         let counts: Vec<String> = counts.collect();
         (!counts.is_empty()).then(|| counts.join(", "))
+    }
+}
+
+/// Requests against the trust in ports.
+#[derive(Clone, Copy, Default, Debug)]
+struct Treated {
+    all: u64,
+    /// Requests that the SA refused.
+    refused: u64,
+}
+
+impl Treated {
+    /// The effect on other ports, and what the operator does.
+    fn in_words(self) -> String {
+        let Treated { all, refused } = self;
+        let obeyed = "ports get or lose groups, services or GUIDs that their hosts did not ask for";
+        let manager = "managers of others belong in `sa.trust_proxies`";
+        let enforce = "set `sa.trust_mode = \"enforce\"`, or `trust=enforce` for the partition";
+        match refused {
+            0 => format!(
+                "the SA obeys, and {obeyed}; see what runs on these hosts; {manager}; {enforce}"
+            ),
+            _ if refused >= all => format!(
+                "the SA refuses them, and nothing of other ports changes; see what runs on these hosts; {manager}"
+            ),
+            _ => format!(
+                "the SA refused {refused} of them and obeyed the others, by which {obeyed}; see what runs on these \
+                 hosts; {manager}; {enforce}"
+            ),
+        }
     }
 }
 
@@ -116,8 +165,17 @@ pub(crate) struct Offences {
 }
 
 impl Offences {
-    /// Records that the port with this GUID made `requests` of this kind.
+    /// The port with this GUID has made `requests` of this kind beyond its share.
     pub(crate) fn note(&mut self, port: Guid, offence: Offence, requests: u64, now: Time) {
+        self.count(port, (offence, requests), 0, now);
+    }
+
+    /// The port with this GUID has made a request against the trust in it.
+    pub(crate) fn note_trust(&mut self, port: Guid, offence: Offence, is_refused: bool, now: Time) {
+        self.count(port, (offence, 1), u64::from(is_refused), now);
+    }
+
+    fn count(&mut self, port: Guid, (offence, requests): (Offence, u64), refused: u64, now: Time) {
         if self.ports.len() >= MAX_PORTS && !self.ports.contains_key(&port) {
             return;
         }
@@ -127,6 +185,7 @@ impl Offences {
             Offender {
                 order: *seen,
                 counts: [0; Offence::COUNT],
+                refused: 0,
                 listed: 0,
                 until: now,
             }
@@ -134,6 +193,7 @@ impl Offences {
         let count = &mut offender.counts[offence as usize];
         let is_first = *count == 0;
         *count = count.saturating_add(requests);
+        offender.refused = offender.refused.saturating_add(refused);
         offender.until = now + KEPT_FOR;
         self.pace
             .note(is_first || offender.sum() >= offender.listed.saturating_mul(2));
@@ -163,7 +223,6 @@ impl Offences {
     pub(crate) fn poll(
         &mut self,
         directory: Option<&Directory>,
-        mode: TrustMode,
         now: Time,
     ) -> Option<Vec<Finding>> {
         if !self.pace.is_due(now) {
@@ -175,21 +234,14 @@ impl Offences {
         let Some(directory) = directory else {
             return Some(Vec::new());
         };
-        let (effect, remedy) = match mode {
-            TrustMode::Enforce => (
-                "the SA refuses them, and nothing of other ports changes",
-                "see what runs on these hosts; managers of others belong in `sa.trust_proxies`",
-            ),
-            TrustMode::Off | TrustMode::Report => (
-                "the SA obeys, and ports get or lose groups, services or GUIDs that their hosts did not ask for",
-                "see what runs on these hosts, name managers of others in `sa.trust_proxies`, and set \
-                 `sa.trust_mode = \"enforce\"`",
-            ),
-        };
-        let of_trust = self.findings(directory, FindingKind::SaTrust, &Offence::OF_TRUST, |named| {
-            format!("{named}: these requests to the SA are in the name of other ports; {effect}; {remedy}")
+        let of_trust = self.findings(directory, FindingKind::SaTrust, &Offence::OF_TRUST, |named, treated| {
+            format!(
+                "{named}: these requests to the SA are in the name of other ports, or for names of other \
+                 partitions; {}",
+                treated.in_words()
+            )
         });
-        let of_share = self.findings(directory, FindingKind::SaShare, &Offence::OF_SHARE, |named| {
+        let of_share = self.findings(directory, FindingKind::SaShare, &Offence::OF_SHARE, |named, _| {
             format!(
                 "{named}: the SA refused these requests, beyond the share of one port; other hosts are \
                  served as before, and programs on these miss what was refused; see what runs there"
@@ -205,7 +257,7 @@ impl Offences {
         directory: &Directory,
         kind: FindingKind,
         offences: &[(Offence, &str)],
-        worded: impl Fn(String) -> String,
+        worded: impl Fn(String, Treated) -> String,
     ) -> Vec<Finding> {
         let ports = self.ports.iter();
         let all = ports.filter_map(|(&port, offender)| {
@@ -216,14 +268,21 @@ impl Offences {
         let named = all.iter().filter_map(|(_, port, counts)| {
             let end = directory.end(directory.by_guid(*port)?);
             let subject = Subject::Port(directory.fabric.key(end.at));
-            let text = worded(format!("{}: {counts}", place(directory, end)));
-            Some(Finding::new(kind, subject, Severity::Warning, text))
+            let named = format!("{}: {counts}", place(directory, end));
+            let text = worded(named, self.ports.get(port)?.treated());
+            Some((*port, Finding::new(kind, subject, Severity::Warning, text)))
         });
-        let mut findings: Vec<Finding> = named.take(NAMED).collect();
+        let (with_own, mut findings): (BTreeSet<Guid>, Vec<Finding>) = named.take(NAMED).unzip();
         let more = all.len() - findings.len();
         if more > 0 {
             let ports = if more == 1 { "port" } else { "ports" };
-            let text = worded(format!("{more} more {ports}"));
+            let rest = all.iter().filter(|(_, port, _)| !with_own.contains(port));
+            let rest = rest.filter_map(|(_, port, _)| Some(self.ports.get(port)?.treated()));
+            let treated = rest.fold(Treated::default(), |sum, one| Treated {
+                all: sum.all + one.all,
+                refused: sum.refused + one.refused,
+            });
+            let text = worded(format!("{more} more {ports}"), treated);
             let subject = Subject::Subnet;
             findings.push(Finding::new(kind, subject, Severity::Warning, text));
         }

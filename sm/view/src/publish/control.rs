@@ -23,7 +23,7 @@ use super::api_view::api_key;
 use super::published::Published;
 use super::status::management_keys;
 use super::view::View;
-use super::{drained, overlay, port_command};
+use super::{drained, isolation, overlay, port_command};
 
 /// Maximum number of callers that wait at the same time: more than the operators and scripts of one
 /// site, far fewer than a script in an endless loop makes. One sweep answers them all.
@@ -164,6 +164,27 @@ impl Controller {
             (SubnetState::Standby, _) => Err(ControlError::Standby { master: Lid::NONE }),
             _ => Ok(()),
         }
+    }
+
+    /// Disables the port of the switch at the cable of a host's port, because its host acts against
+    /// the subnet as `why` says. Returns whether the port was enabled before.
+    ///
+    /// # Errors
+    /// The port is not a host's, or others would be cut off with it.
+    pub async fn isolate(&self, host: PortKey, why: &str) -> Result<bool, ControlError> {
+        self.check()?;
+        let now = self.view.unix_ms();
+        let Some((port, reason)) = isolation::target(&self.view.published(), host, why, now)?
+        else {
+            return Ok(false);
+        };
+        let parts = BTreeMap::from([(Part::Port(port), reason)]);
+        let mut caller = self.ask(|ticket| Command::Drain {
+            parts,
+            forced: true,
+            ticket,
+        })?;
+        caller.answer().await.map(|_| true)
     }
 
     /// Parts to drain, each with its reason.

@@ -25,6 +25,7 @@ mod events;
 mod findings;
 mod firmware;
 mod index;
+mod isolation;
 mod lines;
 mod log;
 mod missing;

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_api::model::{
     EmptyPartition, ExistingPartition, MemberName, Membership as Asked, PartitionAction,
-    PartitionChange, PartitionChanged, PartitionSettings as AskedSettings, WantedMember,
-    WhenCutOff as AskedWhenCutOff,
+    PartitionChange, PartitionChanged, PartitionProtection, PartitionSettings as AskedSettings,
+    TrustMode as AskedTrust, WantedMember, WhenCutOff as AskedWhenCutOff,
 };
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{ControlError, LookupError, PartitionRefusal, v1};
-use rsm_config::Membership;
 use rsm_config::overlay::{
     Action, Change, ChangeError, Existing, MAX_NAME_BYTES, Member, PartitionSettings, WhenCutOff,
     WhenEmpty,
 };
+use rsm_config::{Membership, Owned, OwnedKind, Protection, TrustMode};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Mtu, NodeType};
 use rsm_mad::wire::sa::Rate;
@@ -63,6 +63,7 @@ pub(super) fn change(
         PartitionAction::Configure(settings) => {
             Action::Configure(self::settings(p_key, &settings)?)
         }
+        PartitionAction::Protect(asked) => Action::Protect(protection(&asked)?),
         PartitionAction::Delete => Action::Delete,
         PartitionAction::LimitDefault(limits) => Action::LimitDefault(limits),
     };
@@ -144,6 +145,42 @@ fn settings(p_key: u16, asked: &AskedSettings) -> Result<PartitionSettings, Cont
         mtu,
         rate,
     })
+}
+
+fn protection(asked: &PartitionProtection) -> Result<Protection, ControlError> {
+    let parse = |text: &String, parse: fn(&str) -> Result<Owned, String>| {
+        parse(text).map_err(|expected| invalid(format!("`{}`: {expected}", text.escape_debug())))
+    };
+    let mgids = asked.mgids.iter().map(|text| parse(text, Owned::mgids));
+    let guids = asked.guids.iter().map(|text| parse(text, Owned::guids));
+    Ok(Protection {
+        trust: match asked.trust {
+            AskedTrust::Unspecified => None,
+            AskedTrust::Off => Some(TrustMode::Off),
+            AskedTrust::Report => Some(TrustMode::Report),
+            AskedTrust::Enforce => Some(TrustMode::Enforce),
+        },
+        owned: mgids.chain(guids).collect::<Result<_, _>>()?,
+    })
+}
+
+/// What belongs to a partition, as the API shows it.
+pub(super) fn shown_protection(protection: &Protection) -> v1::PartitionProtection {
+    let names = |kind: OwnedKind| {
+        let owned = protection.owned.iter().filter(|owned| owned.kind == kind);
+        owned.map(Owned::to_string).collect()
+    };
+    let trust = match protection.trust {
+        None => AskedTrust::Unspecified,
+        Some(TrustMode::Off) => AskedTrust::Off,
+        Some(TrustMode::Report) => AskedTrust::Report,
+        Some(TrustMode::Enforce) => AskedTrust::Enforce,
+    };
+    v1::PartitionProtection {
+        trust: trust.into(),
+        mgids: names(OwnedKind::Mgids),
+        guids: names(OwnedKind::Guids),
+    }
 }
 
 fn gbps(tenths: u16) -> String {
@@ -234,10 +271,13 @@ pub(super) fn refusal(error: &ChangeError) -> ControlError {
             let p_key = *p_key;
             return ControlError::Lookup(LookupError::NoSuchPartition { p_key });
         }
-        ChangeError::Exists { .. } | ChangeError::NameTaken { .. } => PartitionRefusal::Exists,
-        ChangeError::Default | ChangeError::Name { .. } | ChangeError::Guid { .. } => {
-            PartitionRefusal::Invalid
+        ChangeError::Exists { .. } | ChangeError::NameTaken { .. } | ChangeError::Owned { .. } => {
+            PartitionRefusal::Exists
         }
+        ChangeError::Default
+        | ChangeError::Name { .. }
+        | ChangeError::Guid { .. }
+        | ChangeError::TooManyOwned { .. } => PartitionRefusal::Invalid,
         ChangeError::Index0 { .. } => PartitionRefusal::NotAllowed,
         ChangeError::TooMany { .. } | ChangeError::TableFull { .. } => PartitionRefusal::Full,
         ChangeError::InFile { .. }

@@ -13,6 +13,7 @@ use rsm_mad::wire::sa::Rate;
 use rsm_plan::Plan;
 
 use super::api_view::api_key;
+use super::overlay;
 use super::published::Published;
 use super::subnet::page;
 
@@ -26,6 +27,7 @@ pub(super) fn partitions(
         return page(published, std::iter::empty(), limit);
     };
     let counts = counts(plan);
+    let protections = plan.policy.partitions.protections.by_partition();
     let all = &plan.policy.partitions.list;
     let begin = all.partition_point(|one| after.is_some_and(|after| one.p_key.base() <= after));
     let partitions = all[begin..].iter().map(|partition| {
@@ -63,6 +65,9 @@ pub(super) fn partitions(
                 mtu_bytes: mtu.bytes().unwrap_or_default().into(),
                 hosts_membership: of_hosts(&plan.policy.partitions, *p_key).into(),
                 rate_gbps: f64::from(rate.tenth_gbps().unwrap_or_default()) / 10.0,
+                protection: protections
+                    .get(&p_key.base())
+                    .map(overlay::shown_protection),
             },
         }
     });

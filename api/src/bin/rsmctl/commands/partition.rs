@@ -30,6 +30,8 @@ pub(crate) enum PartitionCommand {
     Set(SetArguments),
     /// Gives a partition other settings; those that are not named stay as they are
     Configure(ConfigureArguments),
+    /// Gives a partition names of its own: what is not named is taken back
+    Protect(ProtectArguments),
     /// Deletes a partition with all its members
     Delete(DeleteArguments),
     /// Sets the membership of hosts in the default partition
@@ -150,6 +152,32 @@ pub(crate) struct ConfigureArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ProtectArguments {
+    #[command(flatten)]
+    key: KeyArguments,
+    /// MGIDs of its groups, by their first bits, such as ff12:a01d:10::/48
+    #[arg(long, value_name = "MGID/BITS", value_delimiter = ',')]
+    mgids: Vec<String>,
+    /// Alias GUIDs of its ports, by their first bits, such as 0x0252000000100000/44
+    #[arg(long, value_name = "GUID/BITS", value_delimiter = ',')]
+    guids: Vec<String>,
+    /// Treatment of requests in the name of its ports, or for its names, from others
+    #[arg(long, value_enum)]
+    trust: Option<Trust>,
+}
+
+/// A treatment of requests.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Trust {
+    /// Obeyed as IBA permits
+    Off,
+    /// The same, and counted in a finding
+    Report,
+    /// Refused, and counted in a finding
+    Enforce,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct DeleteArguments {
     #[command(flatten)]
     key: KeyArguments,
@@ -249,6 +277,7 @@ pub(crate) async fn run(command: PartitionCommand, session: &mut Session) -> Res
         PartitionCommand::List => return partitions::partitions(session).await,
         PartitionCommand::Show(arguments) => return show(arguments.p_key, session).await,
         PartitionCommand::Configure(arguments) => configure(arguments, session).await?,
+        PartitionCommand::Protect(arguments) => protect(arguments, session).await?,
         PartitionCommand::Create(arguments) => create(arguments, session).await?,
         PartitionCommand::Add(arguments) => add(arguments, session).await?,
         PartitionCommand::Remove(arguments) => remove(arguments, session).await?,
@@ -268,6 +297,28 @@ async fn configure(arguments: ConfigureArguments, session: &Session) -> Result<R
     };
     let mut client = session.partitions();
     waiting::for_answer(session, client.configure_partition(request)).await?;
+    Ok(Report::new(p_key, 0, None))
+}
+
+async fn protect(arguments: ProtectArguments, session: &Session) -> Result<Report, Failure> {
+    let p_key = arguments.key.p_key;
+    let trust = match arguments.trust {
+        None => v1::TrustMode::Unspecified,
+        Some(Trust::Off) => v1::TrustMode::Off,
+        Some(Trust::Report) => v1::TrustMode::Report,
+        Some(Trust::Enforce) => v1::TrustMode::Enforce,
+    };
+    let protection = v1::PartitionProtection {
+        trust: trust.into(),
+        mgids: arguments.mgids,
+        guids: arguments.guids,
+    };
+    let request = v1::ProtectPartitionRequest {
+        p_key: p_key.into(),
+        protection: Some(protection),
+    };
+    let mut client = session.partitions();
+    waiting::for_answer(session, client.protect_partition(request)).await?;
     Ok(Report::new(p_key, 0, None))
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rsm_api::model::{PortAction, PortCommand};
 use rsm_api::{Control, ControlError, Subnet, v1};
 use rsm_core::Event;
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PortPhysicalState, PortState};
 use tokio::sync::mpsc;
 
@@ -32,12 +32,28 @@ async fn give(
     world: &mut World,
     command: PortCommand,
 ) -> Result<v1::OperatePortResponse, ControlError> {
+    carry_out(world, |controller| async move {
+        controller.operate_port(command).await
+    })
+    .await
+}
+
+/// Isolates the port of a host, and lets the core work.
+async fn isolate(world: &mut World, host: PortKey) -> Result<bool, ControlError> {
+    let why = "forges notices and traps";
+    carry_out(world, move |controller| async move {
+        controller.isolate(host, why).await
+    })
+    .await
+}
+
+async fn carry_out<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+    world: &mut World,
+    ask: impl FnOnce(Arc<Controller>) -> F,
+) -> T {
     let (sender, mut events) = mpsc::channel::<Event>(8);
     let controller = Arc::new(Controller::new(sender, world.view.clone()));
-    let asked = tokio::spawn({
-        let controller = controller.clone();
-        async move { controller.operate_port(command).await }
-    });
+    let asked = tokio::spawn(ask(controller.clone()));
     while !asked.is_finished() {
         tokio::task::yield_now().await;
         while let Ok(event) = events.try_recv() {
@@ -153,4 +169,59 @@ async fn ports_that_are_not_disabled_are_not_enabled() {
     let refused = give(&mut world, command(PortAction::Disable, "leaf-2")).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("name one of its ports"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_hostile_host_is_isolated_once_and_until_an_operator_enables_its_port() {
+    let mut world = World::up();
+    let host = PortKey::new(HOSTS[1], PortNum(1));
+    assert!(isolate(&mut world, host).await.unwrap());
+    assert_eq!(state(&world, LEAF_1, 2).1, PortPhysicalState::Disabled);
+    let drained = world.view.drained(None, 9).items.remove(0).message;
+    assert!(
+        drained.disabled && drained.by == "health.hostile_hosts",
+        "{drained:?}"
+    );
+    assert_eq!(drained.note, "forges notices and traps");
+    // Others go on: the subnet is up but for that host.
+    for (node, port) in [(LEAF_1, 1), (LEAF_2, 1), (LEAF_2, 2)] {
+        assert_eq!(state(&world, node, port).0, PortState::Active);
+    }
+    // An operator enables it, by the name of the host.
+    give(&mut world, command(PortAction::Enable, "leaf-1:2"))
+        .await
+        .unwrap();
+    world.run(WAIT);
+    assert_eq!(state(&world, LEAF_1, 2).0, PortState::Active);
+    assert!(isolate(&mut world, host).await.unwrap());
+    // The port of the switch is disabled, and so is what its leaf forgets.
+    world.sim.reboot(LEAF_1).unwrap();
+    world.run(Duration::from_secs(120));
+    assert_eq!(state(&world, LEAF_1, 2).1, PortPhysicalState::Disabled);
+}
+
+#[tokio::test]
+async fn a_switch_and_the_manager_and_a_host_that_others_need_are_never_isolated() {
+    let mut world = World::up();
+    for (node, port, why) in [
+        (LEAF_2, 3, "is no port of a host"),
+        (HOSTS[0], 1, "--cut-off-this-manager"),
+        (HOSTS[1], 7, "no port"),
+    ] {
+        let refused = isolate(&mut world, PortKey::new(node, PortNum(port))).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+    assert_eq!(kinds(&world), [""; 0]);
+    // A port that is disabled already stays as its operator has it.
+    let by_hand = PortCommand {
+        accept_cut_off: true,
+        ..command(PortAction::Disable, "host-2:1")
+    };
+    give(&mut world, by_hand).await.unwrap();
+    let before = world.view.drained(None, 9).items.remove(0).message;
+    let again = isolate(&mut world, PortKey::new(HOSTS[1], PortNum(1))).await;
+    // Its host has gone from the fabric, or the port is found disabled.
+    assert!(!matches!(again, Ok(true)), "{again:?}");
+    assert_eq!(world.view.drained(None, 9).items.remove(0).message, before);
 }
