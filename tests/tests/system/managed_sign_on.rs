@@ -1,7 +1,6 @@
 //! Sign-on for the page by a proxy: a real nginx asks for users, and rsm shows them what their roles
 //! permit.
 
-use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

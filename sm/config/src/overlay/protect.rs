@@ -37,7 +37,7 @@ impl Overlay {
                 })?;
         }
         let one = self.partitions.get_mut(&p_key);
-        let one = one.ok_or(ChangeError::NotThere { p_key })?;
+        let one = one.ok_or(ChangeError::NotFound { p_key })?;
         Arc::make_mut(one).protection = protection.clone();
         Ok(())
     }
