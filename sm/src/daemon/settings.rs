@@ -18,7 +18,7 @@ use rsm_mad::client::ClientConfig;
 use rsm_model::design::Design;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::adaptive::AdaptivePolicy;
-use rsm_plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
+use rsm_plan::policy::{DampingPolicy, OrderPolicy, Policy, PortPolicy, RebalancePolicy};
 use rsm_plan::qos::Qos;
 use rsm_routing::engine::{Categories, Category};
 use rsm_sa::{self, mcast::GroupRules};
@@ -140,14 +140,16 @@ fn plan_policy(config: &Config, accept_credit_loops: bool) -> Result<Policy, Con
             .chain(config.routing.fallback_engines.iter().copied())
             .collect(),
         switch_rules: Arc::new(load_switch_rules(&config.routing)?),
-        listed: Arc::new(load_port_order(&config.routing)?),
+        order: OrderPolicy {
+            listed: Arc::new(load_port_order(&config.routing)?),
+            categories: Arc::new(categories(&config.routing)?),
+            compute_is_listed: config.routing.compute_guid_file.is_some(),
+            rails: config.routing.rails,
+        },
         layout: load_torus_layout(&config.routing)?.map(Arc::new),
         root_guids,
         tables,
         engine_options: config.routing.engine_options.clone(),
-        categories: Arc::new(categories(&config.routing)?),
-        compute_is_listed: config.routing.compute_guid_file.is_some(),
-        rails: config.routing.rails,
         connect_roots: config.routing.connect_roots,
         routes_multicast: config.routing.multicast,
         partitions: Arc::new(partitions),

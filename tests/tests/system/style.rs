@@ -17,7 +17,6 @@ const LONG_FUNCTIONS: &[(&str, usize)] = &[];
 const WIDE_STRUCTS: &[(&str, usize, &str)] = &[
     ("PortInfo", 35, "wire format"),
     ("SimConfig", 30, "parsed options"),
-    ("Policy", 26, "parsed options"),
     ("ClientStats", 26, "counters"),
     (
         "Sweep",
