@@ -19,11 +19,6 @@ const WIDE_STRUCTS: &[(&str, usize, &str)] = &[
     ("SimConfig", 30, "parsed options"),
     ("ClientStats", 26, "counters"),
     (
-        "Sweep",
-        29,
-        "to be divided: what is asked, what was learnt, what is silent",
-    ),
-    (
         "Push",
         28,
         "to be divided: phases, acknowledgements, failures",

@@ -468,9 +468,9 @@ impl Sweep {
         });
         if retrained {
             // Earlier Gets of this sweep concerned the former link.
-            self.asked.remove(&Query::Node(Some(key)));
+            self.queries.forget(Query::Node(Some(key)));
             if let Some(peer) = record.peer {
-                self.asked.remove(&Query::Port(peer));
+                self.queries.forget(Query::Port(peer));
             }
         }
         let wanted = match self.scope {

@@ -39,6 +39,7 @@ mod partition;
 mod paths;
 mod policy;
 pub mod port_states;
+mod queries;
 mod rate_limits;
 pub mod reach;
 pub mod read_back;
@@ -51,7 +52,7 @@ pub mod unverified;
 mod vport_guids;
 pub mod vports;
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use rsm_ids::{Guid, PortKey, PortNum};
@@ -75,6 +76,7 @@ use self::inventory::Inventory;
 use self::outward::Outward;
 pub use self::policy::SweepPolicy;
 use self::port_states::Shown;
+use self::queries::Queries;
 use self::read_back::ReadBack;
 use self::stale_paths::Moves;
 use self::suspicion::Suspicion;
@@ -253,21 +255,11 @@ impl Query {
 pub struct Sweep {
     scope: SweepScope,
     policy: SweepPolicy,
-    /// Ports behind which NodeInfo is asked for. These come first, because each answer opens more
-    /// queries.
-    probes: VecDeque<PortKey>,
-    /// Other queries, sent when no probe waits. So the sweep crosses nearly every cable from one
-    /// end before PortInfo of the other end suggests to probe it again.
-    others: VecDeque<Query>,
-    outstanding: usize,
+    queries: Queries,
     /// Switches that reported a change, each with the path of its report.
     targets: HashMap<Guid, Option<DirectedPath>>,
     /// Targets that reported a second time.
     reported_again: BTreeSet<Guid>,
-    /// Queries of this sweep, sent or waiting.
-    asked: HashSet<Query>,
-    /// Queries of `asked` that are not sent yet.
-    waiting: HashSet<Query>,
     contests: Contests,
     /// Nodes that a full sweep has found.
     entered: HashSet<Guid>,
@@ -305,8 +297,6 @@ pub struct Sweep {
     read_back: ReadBack,
     /// Number of cables probed, for progress.
     answered: usize,
-    /// Number of queries settled, by an answer or by silence.
-    settled: usize,
 }
 
 impl Sweep {
@@ -332,13 +322,9 @@ impl Sweep {
         Sweep {
             scope,
             policy,
-            probes: VecDeque::new(),
-            others: VecDeque::new(),
-            outstanding: 0,
+            queries: Queries::default(),
             targets: HashMap::new(),
             reported_again: BTreeSet::new(),
-            asked: HashSet::new(),
-            waiting: HashSet::new(),
             contests: Contests::default(),
             entered: HashSet::new(),
             faults_before: inventory.faults.clone(),
@@ -358,7 +344,6 @@ impl Sweep {
             moves: Moves::default(),
             read_back: ReadBack::default(),
             answered: 0,
-            settled: 0,
         }
     }
 
@@ -435,12 +420,12 @@ impl Sweep {
 
     /// Number of queries settled, by an answer or by silence.
     pub fn settled(&self) -> usize {
-        self.settled
+        self.queries.settled()
     }
 
     /// Number of open queries.
     pub fn open(&self) -> usize {
-        self.outstanding + self.probes.len() + self.others.len()
+        self.queries.open()
     }
 
     /// Whether any answer showed a change.
@@ -461,7 +446,7 @@ impl Sweep {
 
     /// Whether every query is settled.
     pub fn is_done(&self) -> bool {
-        self.outstanding == 0 && self.probes.is_empty() && self.others.is_empty()
+        self.queries.open() == 0
     }
 
     /// Adds a switch that reported a change: asks for its state and all its ports again.
@@ -508,7 +493,7 @@ impl Sweep {
             .chain(tables)
             .chain(ports.map(Query::Port));
         for query in queries {
-            if self.asked.contains(&query) {
+            if self.queries.has(query) {
                 self.again(query);
             }
         }
@@ -542,19 +527,15 @@ impl Sweep {
     /// The next Get; `None` if none waits.
     pub fn poll_ask(&mut self, inventory: &mut Inventory) -> Option<Ask> {
         loop {
-            let query = match self.probes.pop_front() {
-                Some(port) => Query::Node(Some(port)),
-                None => self.others.pop_front()?,
-            };
-            self.waiting.remove(&query);
+            let query = self.queries.next()?;
             self.find_way_to_suspect(inventory, query);
             let Some(ask) = self.address(inventory, query) else {
                 // If a path to the node is found, the query may be asked again.
-                self.asked.remove(&query);
+                self.queries.forget(query);
                 continue;
             };
             if !self.holds_back(inventory, query) {
-                self.outstanding += 1;
+                self.queries.begin();
                 return Some(ask);
             }
         }
@@ -562,14 +543,14 @@ impl Sweep {
 
     /// Handles the answer to `query`.
     pub fn handle(&mut self, inventory: &mut Inventory, query: Query, answer: AgentAnswer<'_>) {
-        self.outstanding = self.outstanding.saturating_sub(1);
+        self.queries.end();
         if let (Some(guid), false) = (query.node(), matches!(answer, AgentAnswer::Silence)) {
             if let Query::Port(key) = query {
                 self.confirmed(key);
             }
             self.hear(inventory, guid);
         }
-        self.settled += 1;
+        self.queries.settle();
         match (query, answer) {
             (Query::Node(from), AgentAnswer::Data(data)) => {
                 self.on_node(inventory, from, NodeInfo::from_data(data))
@@ -658,7 +639,7 @@ impl Sweep {
 
     /// Sends a query, at most once in a sweep.
     fn ask(&mut self, query: Query) {
-        if self.asked.contains(&query) {
+        if self.queries.has(query) {
             self.read_back.is_wanted(query);
         } else {
             self.again(query);
@@ -669,13 +650,7 @@ impl Sweep {
     /// show the new state; one under way may not.
     fn again(&mut self, query: Query) {
         self.read_back.is_wanted(query);
-        self.asked.insert(query);
-        if self.waiting.insert(query) {
-            match query {
-                Query::Node(Some(port)) => self.probes.push_back(port),
-                _ => self.others.push_back(query),
-            }
-        }
+        self.queries.put(query);
     }
 
     /// Sends all queries about a node that a full sweep has.

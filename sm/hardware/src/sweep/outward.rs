@@ -90,17 +90,13 @@ impl Sweep {
         self.outward = Some(outward);
         let suspicion = std::mem::replace(&mut self.suspicion, Suspicion::of_new_search());
         self.waits_for_silent = false;
-        self.asked.clear();
-        self.waiting.clear();
         for way in self.targets.values_mut() {
             *way = None;
         }
-        let probes = std::mem::take(&mut self.probes).into_iter();
-        let probes = probes.map(|port| Query::Node(Some(port)));
-        let mut others = std::mem::take(&mut self.others);
-        others.retain(|&query| !self.misses_sample(query));
-        let again: BTreeSet<Query> = probes
-            .chain(others)
+        let mut waiting: Vec<Query> = self.queries.take_waiting().collect();
+        waiting.retain(|&query| !self.misses_sample(query));
+        let again: BTreeSet<Query> = waiting
+            .into_iter()
             .chain(suspicion.into_kept())
             .chain(parked.into_values().flatten())
             .collect();
@@ -119,7 +115,7 @@ impl Sweep {
 
     /// Keeps `query`, withdrawn because its path cannot be trusted, until its switch answers.
     pub fn park(&mut self, inventory: &Inventory, query: Query) {
-        self.outstanding = self.outstanding.saturating_sub(1);
+        self.queries.end();
         if self.misses_sample(query) || self.defers(inventory, query) {
             return;
         }
@@ -139,7 +135,7 @@ impl Sweep {
             return false;
         }
         outward.parked.entry(switch).or_default().insert(query);
-        self.asked.remove(&query);
+        self.queries.forget(query);
         true
     }
 
@@ -241,7 +237,7 @@ impl Sweep {
 
     /// Keeps a query that was taken back before it was sent.
     pub(super) fn keep_outward(&mut self, query: Query) {
-        self.asked.remove(&query);
+        self.queries.forget(query);
         if let (Some(outward), Some(guid)) = (&mut self.outward, query.node()) {
             outward.parked.entry(guid).or_default().insert(query);
         }

@@ -111,12 +111,12 @@ impl Sweep {
         let source = self.policy.source(inventory);
         for origin in [Origin::Hosts, Origin::Qos, Origin::RateLimits] {
             for block in source.blocks(key, origin) {
-                self.asked.remove(&Query::Managed(block));
+                self.queries.forget(Query::Managed(block));
             }
         }
         // Earlier Gets of this sweep concerned the former port.
         for block in 0..p_keys::blocks(capacity(inventory, key)) {
-            self.asked.remove(&Query::PKeys(key, block));
+            self.queries.forget(Query::PKeys(key, block));
         }
     }
 

@@ -106,7 +106,7 @@ impl Sweep {
             && let Some(record) = inventory.port_mut(port)
         {
             record.managed.mark_dirty(key.place);
-            self.asked.remove(&Query::Managed(key));
+            self.queries.forget(Query::Managed(key));
         }
         if !is_known(inventory) && self.policy.source(inventory).limits_rates(key) {
             self.ask(Query::Managed(key));

@@ -350,7 +350,7 @@ impl Sweep {
             };
             let is_skipped =
                 port.is_some_and(|key| failing.contains(&key) || paused.contains(&key.node));
-            if !is_skipped && !self.asked.contains(&query) {
+            if !is_skipped && !self.queries.has(query) {
                 self.ask(query);
                 self.read_back.asked.insert(query);
             }

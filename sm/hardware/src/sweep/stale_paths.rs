@@ -84,9 +84,9 @@ impl Sweep {
             .filter(|&key| inventory.passes_on(key))
             .filter(|&key| inventory.port(key).is_some_and(lacks_neighbour))
             .collect();
-        let asked = self.asked.iter();
+        let asked = self.queries.asked();
         let asked: BTreeSet<(Guid, Query)> = asked
-            .filter_map(|&query| Some((switch_on_the_way(inventory, query)?, query)))
+            .filter_map(|query| Some((switch_on_the_way(inventory, query)?, query)))
             .collect();
         let mut stale: BTreeSet<Guid> = asked.iter().map(|&(guid, _)| guid).collect();
         stale.retain(|&guid| {

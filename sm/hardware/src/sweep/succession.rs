@@ -102,7 +102,7 @@ impl Sweep {
 
     /// Whether this sweep only asks subnet managers for SMInfo.
     pub fn asks_managers_only(&self) -> bool {
-        let mut asked = self.asked.iter();
+        let mut asked = self.queries.asked();
         asked.all(|query| matches!(query, Query::Sm(_)))
     }
 

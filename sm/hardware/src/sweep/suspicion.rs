@@ -186,7 +186,7 @@ impl Sweep {
     ) {
         // Firmware that does not know an optional attribute may never answer. Queries that no
         // longer belong to this sweep are about to be withdrawn.
-        if query.is_optional() || !self.asked.contains(&query) || self.is_late_sample(query) {
+        if query.is_optional() || !self.queries.has(query) || self.is_late_sample(query) {
             return;
         }
         if attempts <= explained && !self.is_outward() {
@@ -264,14 +264,14 @@ impl Sweep {
 
     /// Keeps `query`, which was withdrawn before it was sent, until the node answers another one.
     pub fn postpone(&mut self, query: Query) {
-        self.outstanding = self.outstanding.saturating_sub(1);
+        self.queries.end();
         self.keep_for_later(query);
     }
 
     /// Drops `query`, which was withdrawn.
     pub fn withdrawn(&mut self, query: Query) {
-        self.outstanding = self.outstanding.saturating_sub(1);
-        self.asked.remove(&query);
+        self.queries.end();
+        self.queries.forget(query);
     }
 
     /// Whether there are new suspects since the last call.
@@ -299,7 +299,7 @@ impl Sweep {
             SweepScope::Full { .. } => !self.targets.is_empty(),
             SweepScope::Light | SweepScope::Targets => self.changed,
         };
-        let all_asked = self.probes.is_empty() && self.others.is_empty();
+        let all_asked = self.queries.are_sent();
         let overdue = &self.suspicion;
         let some_overdue = !overdue.overdue.is_empty()
             || !overdue.overdue_ports.is_empty()
@@ -335,7 +335,7 @@ impl Sweep {
     /// Sends `query` again by the present path; it was withdrawn because its path may have led over
     /// a dead node.
     pub fn reroute(&mut self, query: Query) {
-        self.outstanding = self.outstanding.saturating_sub(1);
+        self.queries.end();
         if self.misses_sample(query) {
             return;
         }
@@ -369,7 +369,7 @@ impl Sweep {
             return false;
         };
         if self.suspicion.unreachable.contains(&guid) {
-            self.asked.remove(&query);
+            self.queries.forget(query);
             return true;
         }
         if !inventory.suspects.contains(&guid) || self.suspicion.asked.insert(guid) {
@@ -419,7 +419,7 @@ impl Sweep {
     /// Handles a link that is down: withdraws the probe through it.
     pub(super) fn link_down(&mut self, key: PortKey) {
         // If the link comes back within this sweep, its neighbour must be asked again.
-        if self.asked.remove(&Query::Node(Some(key))) {
+        if self.queries.forget(Query::Node(Some(key))) {
             let withdrawals = &mut self.suspicion.withdrawals;
             withdrawals.push_back(Withdrawal::Behind(key));
         }
@@ -441,7 +441,7 @@ impl Sweep {
         if is_switch {
             self.lost_by_switch(inventory, from, peer);
         } else if !is_local {
-            self.asked.remove(&Query::Port(peer));
+            self.queries.forget(Query::Port(peer));
             let withdrawals = &mut self.suspicion.withdrawals;
             withdrawals.push_back(Withdrawal::Port(peer));
             let node = inventory.node(peer.node);
