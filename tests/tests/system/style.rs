@@ -18,11 +18,6 @@ const WIDE_STRUCTS: &[(&str, usize, &str)] = &[
     ("PortInfo", 35, "wire format"),
     ("SimConfig", 30, "parsed options"),
     ("ClientStats", 26, "counters"),
-    (
-        "Push",
-        28,
-        "to be divided: phases, acknowledgements, failures",
-    ),
 ];
 
 /// Types with methods in more than six files: (type, files).

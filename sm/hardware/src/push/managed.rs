@@ -11,24 +11,91 @@ use super::{Cause, Push, Task};
 use crate::diff::{BlockChange, differing_blocks};
 use crate::sweep::inventory::Inventory;
 
-/// Number of QoS blocks of each port among `changes`.
-pub(super) fn qos_blocks(
-    changes: &BTreeMap<PortKey, Vec<BlockChange>>,
-) -> BTreeMap<PortKey, usize> {
-    let count =
-        |blocks: &Vec<BlockChange>| blocks.iter().filter(|block| block.key.is_qos()).count();
-    let counts = changes.iter().map(|(&port, blocks)| (port, count(blocks)));
-    counts.filter(|&(_, count)| count > 0).collect()
+/// Blocks of managed attributes to write.
+#[derive(Debug)]
+pub(super) struct ManagedPush {
+    /// The blocks, by port.
+    blocks: BTreeMap<PortKey, Vec<BlockChange>>,
+    /// Number of QoS blocks that are not settled, by port.
+    qos_unsettled: BTreeMap<PortKey, usize>,
+    /// Virtual ports whose rate limits are not settled.
+    vport_limits: BTreeSet<(PortKey, u16)>,
+    /// Tasks of `blocks` that were queued.
+    queued: BTreeSet<Task>,
 }
 
-/// The virtual ports whose rate limits are among `changes`, and which wait for them.
-pub(super) fn vport_limits(
-    changes: &BTreeMap<PortKey, Vec<BlockChange>>,
-) -> BTreeSet<(PortKey, u16)> {
-    let blocks = changes.values().flatten().map(|change| change.key);
-    blocks
-        .filter_map(|key| Some((key.port, key.vport()?)))
-        .collect()
+impl ManagedPush {
+    /// The state before the first Set of these blocks.
+    pub(super) fn new(blocks: BTreeMap<PortKey, Vec<BlockChange>>) -> ManagedPush {
+        let count =
+            |blocks: &Vec<BlockChange>| blocks.iter().filter(|block| block.key.is_qos()).count();
+        let counts = blocks.iter().map(|(&port, blocks)| (port, count(blocks)));
+        let qos_unsettled = counts.filter(|&(_, count)| count > 0).collect();
+        let keys = blocks.values().flatten().map(|change| change.key);
+        let vport_limits = keys
+            .filter_map(|key| Some((key.port, key.vport()?)))
+            .collect();
+        ManagedPush {
+            qos_unsettled,
+            vport_limits,
+            queued: BTreeSet::new(),
+            blocks,
+        }
+    }
+
+    /// The ports with blocks to write.
+    pub(super) fn ports(&self) -> impl Iterator<Item = PortKey> + '_ {
+        self.blocks.keys().copied()
+    }
+
+    /// Whether no QoS block of a port is open.
+    pub(super) fn has_settled_qos(&self, port: PortKey) -> bool {
+        !self.qos_unsettled.contains_key(&port)
+    }
+
+    /// Whether the rate limits of a virtual port are written, or there are none.
+    pub(super) fn has_settled_limits(&self, port: PortKey, index: u16) -> bool {
+        !self.vport_limits.contains(&(port, index))
+    }
+
+    /// Records that a Set is queued. Returns whether it was not before.
+    fn queue(&mut self, task: Task) -> bool {
+        self.queued.insert(task)
+    }
+
+    /// The planned content of a block; `None` if it is not to be written.
+    fn wanted(&self, key: BlockKey) -> Option<Content> {
+        let changes = self.blocks.get(&key.port)?;
+        let change = changes.iter().find(|change| change.key == key)?;
+        Some(change.content)
+    }
+
+    /// Adds blocks of a port that replace a block that its kind of device refused.
+    fn add(&mut self, port: PortKey, blocks: Vec<BlockChange>) {
+        let changes = self.blocks.entry(port).or_default();
+        let is_new = |block: &BlockChange| !changes.iter().any(|change| change.key == block.key);
+        let new: Vec<BlockChange> = blocks.into_iter().filter(is_new).collect();
+        *self.qos_unsettled.entry(port).or_default() += new.len();
+        changes.extend(new);
+    }
+
+    /// Records a settled QoS block of a port. Returns whether it was the last one.
+    fn settle_qos(&mut self, port: PortKey) -> bool {
+        let Some(left) = self.qos_unsettled.get_mut(&port) else {
+            return false;
+        };
+        *left = left.saturating_sub(1);
+        let is_last = *left == 0;
+        if is_last {
+            self.qos_unsettled.remove(&port);
+        }
+        is_last
+    }
+
+    /// Records the settled limits of a virtual port. Returns whether they were open.
+    fn settle_limits(&mut self, port: PortKey, index: u16) -> bool {
+        self.vport_limits.remove(&(port, index))
+    }
 }
 
 impl Push {
@@ -37,13 +104,13 @@ impl Push {
         if self.stopped {
             return;
         }
-        let changes = self.managed.get(&port).into_iter().flatten();
+        let changes = self.managed.blocks.get(&port).into_iter().flatten();
         let due: Vec<Task> = changes
             .map(|change| Task::Managed(change.key))
             .filter(|&task| self.may(inventory, task))
             .collect();
         for task in due {
-            if self.managed_queued.insert(task) {
+            if self.managed.queue(task) {
                 self.ready.push_back(task);
             }
         }
@@ -51,9 +118,7 @@ impl Push {
 
     /// The planned content of a block.
     pub(super) fn wanted_managed(&self, key: BlockKey) -> Option<Content> {
-        let changes = self.managed.get(&key.port)?;
-        let change = changes.iter().find(|change| change.key == key)?;
-        Some(change.content)
+        self.managed.wanted(key)
     }
 
     pub(super) fn managed_answered(
@@ -113,7 +178,7 @@ impl Push {
     /// Handles the settled limits of a virtual port, which may now become Active.
     fn vport_limits_settled(&mut self, inventory: &Inventory, key: BlockKey) {
         if let Some(index) = key.vport()
-            && self.vport_limits.remove(&(key.port, index))
+            && self.managed.settle_limits(key.port, index)
         {
             self.release_vports(inventory, key.port);
         }
@@ -123,23 +188,14 @@ impl Push {
     fn take_other_form(&mut self, inventory: &Inventory, port: PortKey) {
         let source = Source::of_plan(inventory, &inventory.alias_guids, &self.plan);
         let blocks = differing_blocks(&source, port, Origin::Qos);
-        let changes = self.managed.entry(port).or_default();
-        let is_new = |block: &BlockChange| !changes.iter().any(|change| change.key == block.key);
-        let new: Vec<BlockChange> = blocks.into_iter().filter(is_new).collect();
-        *self.qos_unsettled.entry(port).or_default() += new.len();
-        changes.extend(new);
+        self.managed.add(port, blocks);
         self.release_managed(inventory, port);
     }
 
     /// Handles a settled QoS block: the link may now become Active.
     fn qos_settled(&mut self, inventory: &Inventory, key: BlockKey) {
         let port = key.port;
-        let Some(left) = self.qos_unsettled.get_mut(&port).filter(|_| key.is_qos()) else {
-            return;
-        };
-        *left = left.saturating_sub(1);
-        if *left == 0 {
-            self.qos_unsettled.remove(&port);
+        if key.is_qos() && self.managed.settle_qos(port) {
             self.consider(inventory, port);
             if let Some(peer) = self.ports.get(&port).and_then(|port| port.peer()) {
                 self.consider(inventory, peer);

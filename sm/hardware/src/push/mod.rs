@@ -43,6 +43,7 @@ use rsm_plan::Plan;
 
 use self::adaptive::AdaptivePush;
 pub use self::adaptive::AdaptiveStep;
+use self::managed::ManagedPush;
 use self::multicast::MulticastPush;
 pub use self::needs::{AWAITED_LINK, Need, OTHER_LINK};
 pub use self::phases::Phase;
@@ -53,7 +54,7 @@ pub use self::rehearse::{Foreseen, rehearse};
 use self::tables::SwitchPush;
 pub use self::task::{Cause, FailedSet, Order, PortStep, PushProgress, Task};
 use self::vports::VPortPush;
-use crate::diff::{BlockChange, Changes, NotKept};
+use crate::diff::{Changes, NotKept};
 use crate::link_step::LinkStep;
 use crate::sweep::AgentAnswer;
 use crate::sweep::inventory::Inventory;
@@ -73,14 +74,7 @@ pub struct Push {
     switch_keys: BTreeMap<Guid, u64>,
     multicast: MulticastPush,
     adaptive: AdaptivePush,
-    /// Blocks of managed attributes to write, by port.
-    managed: BTreeMap<PortKey, Vec<BlockChange>>,
-    /// Number of QoS blocks that are not settled, by port.
-    qos_unsettled: BTreeMap<PortKey, usize>,
-    /// Virtual ports whose rate limits are not settled.
-    vport_limits: BTreeSet<(PortKey, u16)>,
-    /// Tasks of `managed` that were queued.
-    managed_queued: BTreeSet<Task>,
+    managed: ManagedPush,
     /// Sets of virtual ports, by the port of their host.
     vports: BTreeMap<PortKey, VPortPush>,
     /// Switches with Sets to send, in the order of their turns.
@@ -165,10 +159,7 @@ impl Push {
                 .collect(),
             multicast: MulticastPush::new(changes.multicast, &mute),
             adaptive,
-            qos_unsettled: managed::qos_blocks(&changes.managed),
-            vport_limits: managed::vport_limits(&changes.managed),
-            managed: changes.managed,
-            managed_queued: BTreeSet::new(),
+            managed: ManagedPush::new(changes.managed),
             switch_keys: BTreeMap::new(),
             vports: changes
                 .vports
@@ -210,7 +201,7 @@ impl Push {
         for key in keys {
             self.consider(inventory, key);
         }
-        let managed: Vec<PortKey> = self.managed.keys().copied().collect();
+        let managed: Vec<PortKey> = self.managed.ports().collect();
         for key in managed {
             self.release_managed(inventory, key);
         }

@@ -210,7 +210,7 @@ impl Push {
                 shown().is_none_or(|(port, info)| !port.info_goes_first(info))
             }
             Need::PortSettings => shown().is_none_or(|(port, info)| !port.awaits_settings(info)),
-            Need::Qos => !self.qos_unsettled.contains_key(&at),
+            Need::Qos => self.managed.has_settled_qos(at),
             Need::PortInfoSettled => !awaits_info(at),
             Need::PKeys => port().is_none_or(|port| port.p_keys.is_held()),
             Need::PKeysIfEnforcing => shown().is_none_or(|(port, info)| port.may_enforce(info)),
@@ -228,7 +228,7 @@ impl Push {
                 _ => true,
             },
             Need::VPortLimits => match task {
-                Task::VPort(_, index) => !self.vport_limits.contains(&(at, index)),
+                Task::VPort(_, index) => self.managed.has_settled_limits(at, index),
                 _ => true,
             },
             Need::NeighbourProgrammed => {
