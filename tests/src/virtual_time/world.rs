@@ -65,12 +65,12 @@ impl Settings {
             floating_lid,
             ..Policy::default()
         });
-        settings.core.identity = Identity {
+        settings.core.mastership.identity = Identity {
             priority: 5,
             sm_key: 1,
         };
-        settings.core.master_priority = 14;
-        settings.core.shares_store = true;
+        settings.core.mastership.master_priority = 14;
+        settings.core.mastership.shares_store = true;
         settings
     }
 
@@ -135,7 +135,11 @@ impl World {
     #[must_use]
     pub fn new(netlist: &Netlist, settings: Settings) -> World {
         World {
-            shared: settings.core.shares_store.then(SharedStore::default),
+            shared: settings
+                .core
+                .mastership
+                .shares_store
+                .then(SharedStore::default),
             sim: Sim::new(netlist, settings.sim.clone(), settings.seed)
                 .expect("the settings fit the netlist"),
             settings,

@@ -100,3 +100,41 @@ impl Queries {
         self.probes.is_empty() && self.others.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rsm_ids::{Guid, PortNum};
+
+    use super::*;
+
+    #[test]
+    fn probes_go_first_and_a_waiting_query_is_sent_once() {
+        let mut queries = Queries::default();
+        let port = PortKey::new(Guid(1), PortNum(1));
+        let (switch, probe) = (Query::Switch(Guid(1)), Query::Node(Some(port)));
+        for query in [switch, probe, switch] {
+            queries.put(query);
+        }
+        assert_eq!(queries.open(), 2);
+        assert_eq!(queries.next(), Some(probe));
+        assert_eq!(queries.next(), Some(switch));
+        assert_eq!(queries.next(), None);
+        assert!(queries.has(switch) && queries.are_sent());
+        queries.put(switch);
+        assert_eq!(queries.next(), Some(switch), "sent before, asked again");
+    }
+
+    #[test]
+    fn a_sweep_is_open_until_the_last_query_ends() {
+        let mut queries = Queries::default();
+        queries.put(Query::Switch(Guid(1)));
+        assert!(queries.next().is_some());
+        queries.begin();
+        assert_eq!(queries.open(), 1);
+        queries.end();
+        queries.settle();
+        assert_eq!((queries.open(), queries.settled()), (0, 1));
+        assert!(queries.forget(Query::Switch(Guid(1))));
+        assert!(!queries.has(Query::Switch(Guid(1))));
+    }
+}
