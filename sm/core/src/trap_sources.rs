@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use rsm_ids::{Lid, PortKey};
 use rsm_mad::Time;
+use rsm_mad::allowance::{Allowance, Rate};
 use rsm_mad::wire::attr::{Notice, TrapDetails};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-
-use super::allowance::{Allowance, Rate};
 
 /// The share of a source: at once the traps of all links of a large switch, and some again; then
 /// five a second, as many as an agent repeats (IBA 13.4.9).

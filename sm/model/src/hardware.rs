@@ -104,7 +104,16 @@ impl Hardware {
         format!("{} port {}", self.name(port.node), port.port)
     }
 
-    /// The operator's name of a node; `None` if it has none.
+    /// The name of the port at the other end of the cable at `port`, for operators.
+    pub fn cable_of(&self, port: PortKey) -> String {
+        let peer = self.port(port).and_then(|port| port.peer);
+        match peer {
+            Some(peer) => format!("at {}", self.port_name(peer)),
+            None => format!("at its port {}", port.port),
+        }
+    }
+
+    /// The operator's name of a node, if there is one.
     pub(crate) fn given_name(&self, guid: Guid) -> Option<&str> {
         self.names.get(guid)
     }

@@ -16,6 +16,13 @@ pub struct Claim {
     pub lmc: Lmc,
 }
 
+impl Claim {
+    /// The last of the LIDs.
+    pub fn last_lid(self) -> u32 {
+        u32::from(self.base.0) + u32::from(self.lmc.lids()) - 1
+    }
+}
+
 /// LIDs of each port GUID, assigned in this run or an earlier one.
 pub type Claims = BTreeMap<Guid, Claim>;
 

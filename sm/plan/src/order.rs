@@ -20,31 +20,21 @@ use rsm_routing::engine::{Categories, Category, Numbers};
 use rsm_routing::topology::{Destination, Topology};
 
 use crate::gpu;
+use crate::policy::OrderPolicy;
 
 /// Inputs of the host order.
 #[derive(Clone, Debug, Default)]
 pub struct HostOrderSources {
     /// GPU inventories of hosts.
     pub gpus: Arc<GpuInventory>,
-    /// Categories of ports in the operator's files.
-    pub said: Arc<Categories>,
-    /// Whether the operator has listed all compute ports: a host port without a category is then
-    /// for management.
-    pub compute_is_listed: bool,
-    /// Whether to detect rails and order their ports.
-    pub rails: bool,
-    /// The operator's order of ports, which precedes the order of rails.
-    pub listed: Arc<Numbers>,
+    /// The operator's decisions.
+    pub policy: OrderPolicy,
 }
 
 impl HostOrderSources {
     fn are(&self, other: &HostOrderSources) -> bool {
-        // Inventories are large, and are always replaced as a whole.
-        Arc::ptr_eq(&self.gpus, &other.gpus)
-            && self.said == other.said
-            && self.compute_is_listed == other.compute_is_listed
-            && self.rails == other.rails
-            && self.listed == other.listed
+        // Inventories are large and are always replaced as a whole.
+        Arc::ptr_eq(&self.gpus, &other.gpus) && self.policy == other.policy
     }
 }
 
@@ -100,24 +90,24 @@ impl HostOrder {
             !sources.gpus.hosts().is_empty() || sources.gpus.default_machine_type().is_some();
         let mut order = HostOrder {
             positions: positions.clone(),
-            categories: sources.said.clone(),
+            categories: sources.policy.categories.clone(),
             numbers: Arc::default(),
             rails: Arc::default(),
             hosts: Arc::default(),
             ends: Arc::new(ends(topology).collect()),
             sources,
         };
-        let look = order.sources.rails && (told || may_have_rails(fabric));
+        let look = order.sources.policy.rails && (told || may_have_rails(fabric));
         if told || look {
             let view = gpu::fabric(fabric, topology, None, 0);
             let config = AnalysisConfig {
-                roles: roles(&order.sources.said),
+                roles: roles(&order.sources.policy.categories),
                 ..AnalysisConfig::default()
             };
             let survey = Survey::new(&order.sources.gpus, Some(&view), &config);
             order.categorise(&survey, &view);
             if look {
-                let blocks = Blocks::find(&survey, &view, &order.sources.said);
+                let blocks = Blocks::find(&survey, &view, &order.sources.policy.categories);
                 order.rails = Arc::new(blocks.rails(&view));
                 order.hosts = Arc::new(blocks.hosts(&view));
                 let positions = order.positions.with(&blocks, &view);
@@ -126,13 +116,13 @@ impl HostOrder {
                 }
             }
         }
-        if order.sources.compute_is_listed {
+        if order.sources.policy.compute_is_listed {
             order.categorise_unlisted();
         }
-        if order.sources.rails {
+        if order.sources.policy.rails {
             order.numbers = Arc::new(order.positions.numbers());
         }
-        if !order.sources.listed.is_empty() {
+        if !order.sources.policy.listed.is_empty() {
             order.numbers = Arc::new(order.after_listed());
         }
         order
@@ -145,7 +135,7 @@ impl HostOrder {
 
     /// The categories in the operator's files that the order was made from.
     pub fn said(&self) -> &Categories {
-        &self.sources.said
+        &self.sources.policy.categories
     }
 
     /// Adds the categories of GPU hosts' ports, except those that the operator sets.
@@ -161,7 +151,8 @@ impl HostOrder {
         if !found.is_empty() {
             found.extend(
                 self.sources
-                    .said
+                    .policy
+                    .categories
                     .iter()
                     .map(|(&guid, &category)| (guid, category)),
             );
@@ -171,7 +162,7 @@ impl HostOrder {
 
     /// The order numbers with the operator's list first, and all other ports after it.
     fn after_listed(&self) -> Numbers {
-        let listed = &self.sources.listed;
+        let listed = &self.sources.policy.listed;
         let after = listed
             .values()
             .copied()

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid, PortKey};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
+use rsm_model::Hardware;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::Finding;
 use rsm_model::text::count;
@@ -93,8 +94,25 @@ impl Plan {
         self.table_of(&self.routing.tables, guid)
     }
 
-    /// The table that the switch with this GUID holds at the end of a push: [`Plan::table`], or
-    /// another table if the switch must wait for switches that do not answer.
+    /// The port that has `lid` by this plan, if `hardware` still shows it there; `None` if no port
+    /// has it. No search: traps come by the thousand, with any LID.
+    pub fn holder(&self, hardware: &Hardware, lid: Lid) -> Option<PortKey> {
+        let destination = self.topology.destination_of(lid)?;
+        let exit = PortKey::new(
+            self.topology.switch(destination.switch).guid,
+            destination.port,
+        );
+        let holder = match exit.port {
+            PortNum::ZERO => exit,
+            _ => hardware.port(exit)?.peer?,
+        };
+        let guid = hardware.port(holder)?.guid;
+        let is_another = holder != exit && !guid.is_zero() && guid != destination.guid;
+        (!is_another).then_some(holder)
+    }
+
+    /// The table that the switch with this GUID holds at the end of a push: [`Plan::table`], unless
+    /// that must wait for switches that do not answer.
     pub fn last_table(&self, guid: Guid) -> Option<&Lft> {
         match &self.transition.instead {
             Some(tables) if !self.transition.mute.contains(&guid) => self.table_of(tables, guid),

@@ -34,9 +34,9 @@ pub struct Policy {
     pub engines: Vec<EngineKind>,
     /// Rules about single switches and ports, for engines.
     pub switch_rules: Arc<SwitchRules>,
-    /// The operator's order of ports of hosts, by port GUID.
-    pub listed: Arc<Numbers>,
-    /// The layout of a torus or mesh; `None` if the engine detects it.
+    /// Categories and order of the ports of hosts, by which routes are spread.
+    pub order: OrderPolicy,
+    /// The layout of a torus or mesh; `None` if the engine finds it.
     pub layout: Option<Arc<TorusLayout>>,
     /// GUIDs of the root switches of up*/down*; empty if the engine chooses them.
     pub root_guids: Vec<Guid>,
@@ -44,14 +44,7 @@ pub struct Policy {
     pub tables: Option<Arc<Dump>>,
     /// Options that the engines declare.
     pub engine_options: EngineOptions,
-    /// Categories of ports that differ from the default of their kind, by port GUID.
-    pub categories: Arc<Categories>,
-    /// Whether `categories` has all compute ports, so that host ports without a category are for
-    /// management.
-    pub compute_is_listed: bool,
-    /// Whether to spread routes to hosts with several ports in the order of hosts and rails.
-    pub rails: bool,
-    /// Whether two switches without hosts also need a path between their own ports.
+    /// Whether two switches without hosts need a path between their own ports as well.
     pub connect_roots: bool,
     /// Whether aggregation nodes are enabled; `None` to keep the devices' setting.
     pub aggregation_nodes: Option<bool>,
@@ -150,6 +143,31 @@ impl PolicyChange {
     }
 }
 
+/// The operator's decisions about categories and order of the ports of hosts.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OrderPolicy {
+    /// Categories of ports that differ from the default of their kind, by port GUID.
+    pub categories: Arc<Categories>,
+    /// Whether `categories` has all compute ports, so that ports of hosts without a category are
+    /// for management.
+    pub compute_is_listed: bool,
+    /// Whether to spread routes to hosts with several ports in the order of hosts and rails.
+    pub rails: bool,
+    /// The operator's order of ports of hosts, by port GUID, which precedes that of rails.
+    pub listed: Arc<Numbers>,
+}
+
+impl Default for OrderPolicy {
+    fn default() -> Self {
+        OrderPolicy {
+            categories: Arc::default(),
+            compute_is_listed: false,
+            rails: true,
+            listed: Arc::default(),
+        }
+    }
+}
+
 /// Values for PortInfo and SwitchInfo (IBA 14.2.5.4, 14.2.5.6).
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortPolicy {
@@ -167,6 +185,13 @@ pub struct PortPolicy {
     pub reregisters: bool,
     /// Section `links` of the configuration.
     pub links: LinkConfig,
+}
+
+impl PortPolicy {
+    /// Whether ports require the M_Key for Gets as well, and each may have its own.
+    pub fn guards_gets(&self) -> bool {
+        self.m_key_protect > 1 && !self.m_keys.is_uniform()
+    }
 }
 
 impl Default for PortPolicy {
@@ -193,14 +218,11 @@ impl Default for Policy {
             engine: EngineKind::Auto,
             engines: Vec::new(),
             switch_rules: Arc::default(),
-            listed: Arc::default(),
+            order: OrderPolicy::default(),
             layout: None,
             root_guids: Vec::new(),
             tables: None,
             engine_options: EngineOptions::default(),
-            categories: Arc::default(),
-            compute_is_listed: false,
-            rails: true,
             connect_roots: false,
             aggregation_nodes: None,
             adaptive: AdaptivePolicy::default(),

@@ -144,7 +144,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     // yet.
     let (keeper, mut kept, shared_view) = setup.open_store()?;
     let shares_store = shared_view.is_some();
-    core_config.shares_store = shares_store;
+    core_config.mastership.shares_store = shares_store;
     // With `once` the SA ends, so hosts need not register with it.
     kept.core.reregister &= !options.once;
     let mut attached = setup.attach(sa_config, kept.sa, &keeper)?;
@@ -169,7 +169,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     };
     let recorder = history.map(History::recorder);
     keeper.attach(gpu_hosts.as_ref(), recorder.as_ref());
-    let checksums = core_config.checksums.clone();
+    let checksums = core_config.mastership.checksums.clone();
     let partitions = core_config.policy.partitions.clone();
     let mut core = Core::new(core_config, kept.core);
     core.attach(key_holder(&attached.line.transport().local_port()));

@@ -24,7 +24,7 @@ impl Shell {
                 self.view
                     .acted(reload_act(changed + &cut_off, String::new()));
                 self.partitions = core_config.policy.partitions.clone();
-                self.checksums.clone_from(&core_config.checksums);
+                self.checksums.clone_from(&core_config.mastership.checksums);
                 Event::Reload(Box::new(core_config))
             }
             Err(error) => {
@@ -78,9 +78,9 @@ impl Shell {
         let accept_credit_loops = self.options.accept_credit_loops;
         let partitions = Some(&*self.partitions);
         let mut core_config = settings::core_config(&effective, accept_credit_loops, partitions)?;
-        core_config.shares_store = self.shares_store;
+        core_config.mastership.shares_store = self.shares_store;
         if !self.shares_store && effective.sm.master_priority.is_none() {
-            core_config.master_priority = 0;
+            core_config.mastership.master_priority = 0;
         }
         Ok((config, core_config))
     }

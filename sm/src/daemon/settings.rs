@@ -13,12 +13,12 @@ use rsm_config::{
     load_port_order, load_prefix_routes, load_qos_policy, load_rate_limits, load_switch_rules,
     load_tables, load_torus_layout,
 };
-use rsm_core::CoreConfig;
+use rsm_core::{CoreConfig, MastershipPolicy};
 use rsm_mad::client::ClientConfig;
 use rsm_model::design::Design;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::adaptive::AdaptivePolicy;
-use rsm_plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
+use rsm_plan::policy::{DampingPolicy, OrderPolicy, Policy, PortPolicy, RebalancePolicy};
 use rsm_plan::qos::Qos;
 use rsm_routing::engine::{Categories, Category};
 use rsm_sa::{self, mcast::GroupRules};
@@ -58,20 +58,26 @@ pub(super) fn core_config(
             blocks: config.routing.rebalance_blocks as usize,
         },
         takeover: config.sm.takeover,
-        identity: Identity {
-            priority: config.sm.priority,
-            sm_key: config.sm.sm_key,
+        mastership: MastershipPolicy {
+            identity: Identity {
+                priority: config.sm.priority,
+                sm_key: config.sm.sm_key,
+            },
+            master_priority: config
+                .sm
+                .master_priority
+                .unwrap_or(match config.store.backend {
+                    StoreBackend::Etcd => STAYS_MASTER,
+                    StoreBackend::Sled => 0,
+                }),
+            allowed_managers: config.sm.allowed_sm_guids.clone(),
+            ignores_others: config.sm.ignore_others,
+            starts_inactive: config.sm.inactive,
+            standby_poll: millis(config.sm.poll_interval_ms),
+            poll_limit: config.sm.poll_limit,
+            checksums,
+            ..MastershipPolicy::default()
         },
-        master_priority: config
-            .sm
-            .master_priority
-            .unwrap_or(match config.store.backend {
-                StoreBackend::Etcd => STAYS_MASTER,
-                StoreBackend::Sled => 0,
-            }),
-        allowed_managers: config.sm.allowed_sm_guids.clone(),
-        checksums,
-        ignores_others: config.sm.ignore_others,
         light_sweep: millis(config.sweep.light_interval_ms),
         reads_on_trap: config.sweep.on_trap,
         asks_capabilities: config.sweep.capabilities
@@ -81,9 +87,6 @@ pub(super) fn core_config(
         manages_vports: config.sm.virtualization == Virtualization::On,
         congestion: Arc::new(config.congestion.policy()),
         reassigns_lids: config.lids.reassign,
-        starts_inactive: config.sm.inactive,
-        standby_poll: millis(config.sm.poll_interval_ms),
-        poll_limit: config.sm.poll_limit,
         client: client_config(config),
         names: Arc::new(
             config
@@ -140,14 +143,16 @@ fn plan_policy(config: &Config, accept_credit_loops: bool) -> Result<Policy, Con
             .chain(config.routing.fallback_engines.iter().copied())
             .collect(),
         switch_rules: Arc::new(load_switch_rules(&config.routing)?),
-        listed: Arc::new(load_port_order(&config.routing)?),
+        order: OrderPolicy {
+            listed: Arc::new(load_port_order(&config.routing)?),
+            categories: Arc::new(categories(&config.routing)?),
+            compute_is_listed: config.routing.compute_guid_file.is_some(),
+            rails: config.routing.rails,
+        },
         layout: load_torus_layout(&config.routing)?.map(Arc::new),
         root_guids,
         tables,
         engine_options: config.routing.engine_options.clone(),
-        categories: Arc::new(categories(&config.routing)?),
-        compute_is_listed: config.routing.compute_guid_file.is_some(),
-        rails: config.routing.rails,
         connect_roots: config.routing.connect_roots,
         routes_multicast: config.routing.multicast,
         partitions: Arc::new(partitions),

@@ -36,12 +36,12 @@ impl Settings {
             floating_lid,
             ..Policy::default()
         });
-        settings.core.identity = Identity {
+        settings.core.mastership.identity = Identity {
             priority: 5,
             sm_key: 1,
         };
-        settings.core.master_priority = 14;
-        settings.core.shares_store = true;
+        settings.core.mastership.master_priority = 14;
+        settings.core.mastership.shares_store = true;
         settings
     }
 

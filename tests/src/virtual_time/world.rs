@@ -71,7 +71,11 @@ impl World {
     #[must_use]
     pub fn new(netlist: &Netlist, settings: Settings) -> World {
         World {
-            shared: settings.core.shares_store.then(SharedStore::default),
+            shared: settings
+                .core
+                .mastership
+                .shares_store
+                .then(SharedStore::default),
             sim: Sim::new(netlist, settings.sim.clone(), settings.seed)
                 .expect("the settings fit the netlist"),
             settings,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rsm_config::m_keys::KeyHolder;
 use rsm_ids::{Guid, Lid, PortKey};
+use rsm_mad::wire::attr::PortInfo;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::expected::Expected;
 use rsm_model::managed::BlockKey;
@@ -103,6 +104,16 @@ impl Inventory {
     /// The port of this subnet manager; `None` before its first answer.
     pub fn own_port(&self) -> Option<&InventoryPort> {
         self.port(self.local?)
+    }
+
+    /// PortInfo of the subnet manager's port; `None` before its first answer.
+    pub fn own_info(&self) -> Option<PortInfo> {
+        self.own_port()?.info
+    }
+
+    /// GUID of the subnet manager's port; zero before its first answer.
+    pub fn own_guid(&self) -> Guid {
+        self.own_port().map_or(Guid::ZERO, |port| port.guid)
     }
 
     /// Reason for which all paths were searched since the last call; `None` if they were not.

@@ -103,3 +103,40 @@ impl QueryQueue {
         self.settled
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rsm_ids::{Guid, PortNum};
+
+    use super::*;
+
+    #[test]
+    fn probes_go_first_and_a_waiting_query_is_sent_once() {
+        let mut queue = QueryQueue::default();
+        let port = PortKey::new(Guid(1), PortNum(1));
+        let (switch, probe) = (Query::Switch(Guid(1)), Query::Node(Some(port)));
+        for query in [switch, probe, switch] {
+            queue.push(query);
+        }
+        assert_eq!(queue.open(), 2);
+        assert_eq!(queue.pop(), Some(probe));
+        assert_eq!(queue.pop(), Some(switch));
+        assert_eq!(queue.pop(), None);
+        assert!(queue.has_asked(switch) && queue.all_sent());
+        queue.push(switch);
+        assert_eq!(queue.pop(), Some(switch), "sent before, asked again");
+    }
+
+    #[test]
+    fn a_queue_is_open_until_its_last_query_is_settled() {
+        let mut queue = QueryQueue::default();
+        queue.push(Query::Switch(Guid(1)));
+        assert!(queue.pop().is_some());
+        queue.sent();
+        assert_eq!(queue.open(), 1);
+        queue.settle();
+        assert_eq!((queue.open(), queue.settled()), (0, 1));
+        assert!(queue.forget(Query::Switch(Guid(1))));
+        assert!(!queue.has_asked(Query::Switch(Guid(1))));
+    }
+}

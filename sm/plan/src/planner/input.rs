@@ -130,10 +130,7 @@ pub(super) fn partitions_of(
 fn order_of(job: &PlanJob, topology: &Arc<Topology>, whole: &mut Vec<Whole>) -> HostOrder {
     let sources = HostOrderSources {
         gpus: job.gpus.clone(),
-        said: job.policy.categories.clone(),
-        compute_is_listed: job.policy.compute_is_listed,
-        rails: job.policy.rails,
-        listed: job.policy.listed.clone(),
+        policy: job.policy.order.clone(),
     };
     let previous = job.previous.as_ref().ok_or(NO_PLAN);
     let holds = previous.and_then(|plan| {

@@ -66,7 +66,7 @@ fn computed(
     // Rankings and tables computed under other rules do not follow the present rules.
     let has_other_rules = |plan: &Plan| {
         plan.policy.switch_rules != policy.switch_rules
-            || plan.policy.listed != policy.listed
+            || plan.policy.order.listed != policy.order.listed
             || plan.policy.layout != policy.layout
     };
     let is_anew = job.previous.as_deref().is_some_and(has_other_rules);
@@ -84,7 +84,7 @@ fn computed(
         engine_options: policy.engine_options.clone(),
         categories: input.order.categories.clone(),
         numbers: input.order.numbers.clone(),
-        listed: policy.listed.clone(),
+        listed: policy.order.listed.clone(),
         connect_roots: policy.connect_roots,
         shortest_only: job.adaptive.is_some(),
     };

@@ -10,7 +10,7 @@ use rsm_mad::wire::attr::{Mtu, NodeType, PKey};
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::*;
 use rsm_model::fabric::{Fabric, PortRef};
-use rsm_plan::policy::Policy;
+use rsm_plan::policy::{OrderPolicy, Policy};
 use rsm_routing::engine::EngineKind;
 
 use super::walk::walk;
@@ -211,7 +211,10 @@ fn rails_decide_which_lid_comes_first() {
     assert_eq!(path.dlid(), Lid(other.0 + 2));
     // If no port is on a rail, base LIDs come first.
     let policy = Policy {
-        rails: false,
+        order: OrderPolicy {
+            rails: false,
+            ..OrderPolicy::default()
+        },
         lmc: rsm_ids::Lmc::from_bits(2),
         ..Policy::default()
     };

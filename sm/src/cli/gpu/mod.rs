@@ -24,7 +24,7 @@ use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_model::fabric::Fabric;
 use rsm_plan::lids::{self, Claims};
 use rsm_plan::order::{HostOrder, HostOrderSources, roles};
-use rsm_plan::policy::Policy;
+use rsm_plan::policy::{OrderPolicy, Policy};
 use rsm_routing::engine::{self, Categories, EngineKind, Options};
 use rsm_routing::ibnetdiscover::Strictness;
 use rsm_routing::netlist::Netlist;
@@ -275,9 +275,10 @@ fn analysed(args: &GpuArgs) -> anyhow::Result<Analysis> {
     let topology = Arc::new(rsm_plan::topology(&model, &lids, &BTreeSet::new())?);
     let sources = HostOrderSources {
         gpus: inventory(path)?,
-        rails: true,
-        said: Arc::new(said),
-        ..HostOrderSources::default()
+        policy: OrderPolicy {
+            categories: Arc::new(said),
+            ..OrderPolicy::default()
+        },
     };
     let order = HostOrder::new(&model, &topology, sources, &Arc::default());
     let options = Options {

@@ -26,7 +26,7 @@ use rsm_model::fabric::Fabric;
 use rsm_plan::lids::{self, Claims, LidPlan};
 use rsm_plan::measured;
 use rsm_plan::order::{HostOrder, HostOrderSources};
-use rsm_plan::policy::Policy;
+use rsm_plan::policy::{OrderPolicy, Policy};
 use rsm_plan::{self};
 use rsm_routing::engine::{self, EngineKind, Options};
 use rsm_routing::generate;
@@ -251,10 +251,7 @@ fn prepare(
             Some(path) => gpu::inventory(path)?,
             None => Arc::default(),
         },
-        said: policy.categories.clone(),
-        compute_is_listed: policy.compute_is_listed,
-        rails: policy.rails,
-        listed: policy.listed.clone(),
+        policy: policy.order.clone(),
     };
     let positions = before.map(|before| before.bench.order.positions.clone());
     let order = HostOrder::new(&fabric, &topology, sources, &positions.unwrap_or_default());
@@ -269,7 +266,7 @@ fn prepare(
             root_guids: policy.root_guids.clone(),
             categories: order.categories.clone(),
             numbers: order.numbers.clone(),
-            listed: policy.listed.clone(),
+            listed: policy.order.listed.clone(),
             layout: policy.layout.clone(),
             connect_roots: args.connect_roots,
             shortest_only: args.adaptive,
@@ -307,16 +304,19 @@ fn policy(args: &PlanArgs) -> anyhow::Result<Policy> {
     };
     Ok(Policy {
         switch_rules: Arc::new(load_switch_rules(&files)?),
-        listed: Arc::new(load_port_order(&files)?),
+        order: OrderPolicy {
+            categories: match &args.categories {
+                Some(file) => Arc::new(load_categories(file)?),
+                None => Arc::default(),
+            },
+            rails: !args.no_rails,
+            listed: Arc::new(load_port_order(&files)?),
+            ..OrderPolicy::default()
+        },
         layout: load_torus_layout(&files)?.map(Arc::new),
         lmc: rsm_ids::Lmc::new(args.lmc)?,
         engine: args.engine,
         root_guids,
-        categories: match &args.categories {
-            Some(file) => Arc::new(load_categories(file)?),
-            None => Arc::default(),
-        },
-        rails: !args.no_rails,
         connect_roots: args.connect_roots,
         ..Policy::default()
     })

@@ -304,7 +304,7 @@ impl Gpus for GpuHosts {
             fabric
         });
         let config = AnalysisConfig {
-            roles: plan.map_or_else(BTreeMap::new, |plan| roles(&plan.policy.categories)),
+            roles: plan.map_or_else(BTreeMap::new, |plan| roles(&plan.policy.order.categories)),
             adaptive_sls: adaptive_levels(&snapshot),
             max_age: self.max_age,
             now,

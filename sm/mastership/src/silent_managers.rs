@@ -12,8 +12,6 @@ use rsm_ids::PortKey;
 use rsm_mad::wire::attr::CapabilityMask;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-use super::election::cable_of;
-
 /// The ports of silent managers.
 #[derive(Default, Debug)]
 pub(crate) struct SilentManagers {
@@ -61,7 +59,7 @@ impl SilentManagers {
                  hangs, and may write the subnet when it goes on; let it go on, or end it",
                 inventory.port_name(port),
                 port.node,
-                cable_of(inventory, port)
+                inventory.cable_of(port)
             );
             let subject = Subject::Port(port);
             Finding::new(FindingKind::ManagerSilent, subject, Severity::Warning, text)

@@ -17,7 +17,7 @@ pub(crate) enum ElectionOutcome {
 }
 
 /// All subnet managers that answered, in the order of their ports.
-pub(crate) fn others(inventory: &Inventory) -> Vec<Other> {
+pub fn others(inventory: &Inventory) -> Vec<Other> {
     let other = |port: PortKey| {
         let node = inventory.node(port.node)?;
         let record = node.port(port.port)?;

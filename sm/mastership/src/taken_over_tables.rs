@@ -17,17 +17,19 @@ use rsm_model::{InventoryPort, InventorySwitch, Mark};
 
 /// Which tables of former managers count.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Trust {
-    pub(crate) takeover: Takeover,
-    pub(crate) routes_adaptively: bool,
+pub struct Trust {
+    /// The operator's decision (`sm.takeover`).
+    pub takeover: Takeover,
+    /// Whether this manager routes adaptively.
+    pub routes_adaptively: bool,
     /// Whether this manager has stored state, so that the tables of a manager at this port are its
     /// own.
-    pub(crate) remembers: bool,
+    pub remembers: bool,
 }
 
 /// Begins to manage the subnet. The former manager may have turned adaptive routing on since this
 /// one first read the switches.
-pub(crate) fn begin(inventory: &mut Inventory, routes_adaptively: bool) {
+pub fn begin(inventory: &mut Inventory, routes_adaptively: bool) {
     // A standby's searches for paths do not belong to the takeover.
     drop(inventory.take_searched());
     inventory.forget_taken_over();
@@ -48,7 +50,7 @@ pub(crate) fn begin(inventory: &mut Inventory, routes_adaptively: bool) {
 
 /// Decides after a sweep as the master whether the tables count, for each switch that was written
 /// after `since`.
-pub(crate) fn decide(inventory: &mut Inventory, since: Mark, trust: Trust) {
+pub fn decide(inventory: &mut Inventory, since: Mark, trust: Trust) {
     let own = inventory.own_port().and_then(|port| port.info.as_ref());
     let own_lid = own.map_or(Lid::NONE, |info| info.lid());
     let written: Vec<Guid> = inventory.written_since(since).collect();
@@ -68,7 +70,7 @@ pub(crate) fn decide(inventory: &mut Inventory, since: Mark, trust: Trust) {
 }
 
 /// Distrusts all tables, because the operator wants every block written.
-pub(crate) fn distrust_all(inventory: &mut Inventory) {
+pub fn distrust_all(inventory: &mut Inventory) {
     for switch in inventory.switches_mut() {
         switch.lft.distrust();
         switch.adaptive.forget();
@@ -77,7 +79,7 @@ pub(crate) fn distrust_all(inventory: &mut Inventory) {
 }
 
 /// Findings about switches whose packets may take other paths than the routes in force.
-pub(crate) fn findings(inventory: &Inventory) -> impl Iterator<Item = Finding> + '_ {
+pub fn findings(inventory: &Inventory) -> impl Iterator<Item = Finding> + '_ {
     inventory.adaptive().filter_map(move |guid| {
             let node = inventory.node(guid)?;
             let switch = node.switch.as_ref()?;

@@ -9,17 +9,15 @@
 
 use std::time::Duration;
 
-use rsm_hardware::sweep::{Sweep, SweepScope};
 use rsm_mad::Time;
 use rsm_model::Parts;
 use rsm_model::footprint::Footprints;
-use rsm_state::{Following, Role};
+use rsm_state::Following;
 
-use super::reading_ahead::ReadingAhead;
-use crate::{Core, SavedCoreState};
+use crate::reading_ahead::ReadingAhead;
 
 /// Why the standby reads.
-pub(crate) const MASTER_CHANGED: &str = "the master has changed the subnet";
+pub const MASTER_CHANGED: &str = "the master has changed the subnet";
 
 /// Time between the end of a reading and the start of the next reading of the whole subnet; also
 /// the time in which the footprint of a plan follows its number.
@@ -31,7 +29,7 @@ const LONG_PAUSE: Duration = Duration::from_secs(30);
 
 /// Gets that a standby hands to the client before they are sent: few, so that the master keeps most
 /// of the switches' time.
-pub(crate) const AHEAD: usize = 64;
+pub const STANDBY_AHEAD: usize = 64;
 
 /// A reading that is due.
 #[derive(Debug)]
@@ -68,7 +66,7 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Time at which [`Core::follow_master`] has something to do; `None` if never.
+    /// Time at which the next reading begins; `None` if none is due, or one is under way.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let (_, begins) = self.due.as_ref()?;
         let is_free = !self.is_queued && self.reading.is_none() && !self.keys_change;
@@ -89,11 +87,6 @@ impl Follower {
         self.state.read.is_some() && !self.is_behind() && !self.keys_change
     }
 
-    /// Whether the last reading was of the subnet as the master left it with this state.
-    pub(crate) fn has_read(&self, state: &SavedCoreState) -> bool {
-        !state.is_pushing && self.state.read == Some(state.generation)
-    }
-
     /// Makes the last reading invalid.
     pub(crate) fn lose_reading(&mut self, now: Time) {
         self.state.read = None;
@@ -101,7 +94,7 @@ impl Follower {
     }
 
     /// Decides what to read next, and when.
-    fn schedule(&mut self, now: Time) {
+    pub(crate) fn schedule(&mut self, now: Time) {
         self.due = None;
         if !self.is_behind() {
             return;
@@ -125,108 +118,64 @@ impl Follower {
         let begins = [rested, told].into_iter().flatten().fold(now, Time::max);
         self.due = Some((due, begins));
     }
-}
 
-impl Core {
-    /// How far this manager has followed the master; `None` unless the master shares the store.
-    pub fn following(&self) -> Option<Following> {
-        let is_standby = matches!(self.election.role, Role::Standby { .. });
-        (is_standby && self.config.shares_store).then_some(self.standby.follower.state)
-    }
-
-    /// Handles the number of the master's last plan in the store.
-    pub(crate) fn on_planned_elsewhere(&mut self, plan: u64, now: Time) {
+    /// Records the number of the master's last plan in the store. Returns whether it is news.
+    pub(crate) fn note_plan(&mut self, plan: u64, now: Time) -> bool {
         // Footprints may be of a later plan, whose number will follow.
-        let plan = self.standby.follower.footprints.last().max(Some(plan));
-        if self.standby.follower.state.planned == plan {
-            return;
+        let plan = self.footprints.last().max(Some(plan));
+        let is_news = self.state.planned != plan;
+        if is_news {
+            self.state.planned = plan;
+            self.shown_at = Some(now);
+            self.schedule(now);
         }
-        self.standby.follower.state.planned = plan;
-        self.standby.follower.shown_at = Some(now);
-        self.standby.follower.schedule(now);
-        self.follow_master(now);
-        if self.following().is_some() {
-            self.publish(now);
-        }
+        is_news
     }
 
-    /// Time at which a reading is due; `None` if there is none.
-    pub(crate) fn following_due(&self) -> Option<Time> {
-        let is_standby = matches!(self.election.role, Role::Standby { .. });
-        self.standby.follower.deadline().filter(|_| is_standby)
-    }
-
-    /// Begins to read what the master has changed since the last reading, if that is due.
-    pub(crate) fn follow_master(&mut self, now: Time) {
-        if self.following_due().is_none_or(|due| due > now) {
-            return;
-        }
-        self.standby.follower.is_queued = true;
-        match &self.standby.follower.due {
-            Some((Due::Parts(..), _)) => self.work.follow(),
-            _ => self.work.sweep_everything(true, MASTER_CHANGED),
-        }
+    /// Queues the reading that is due. Returns whether it is of parts of the subnet.
+    pub(crate) fn queue(&mut self) -> bool {
+        self.is_queued = true;
+        matches!(self.due, Some((Due::Parts(..), _)))
     }
 
     /// Records that a sweep of the whole subnet begins: together with earlier readings, it would
-    /// not be of one moment.
-    pub(crate) fn begin_reading(&mut self, audit: bool) {
-        let is_standby = matches!(self.election.role, Role::Standby { .. });
-        self.standby.follower.state.read = None;
-        self.standby.follower.is_queued = false;
-        self.standby.follower.reading = self
-            .standby
-            .follower
-            .state
-            .planned
-            .filter(|_| is_standby && audit);
+    /// not be of one moment. It is a reading of the last plan if it `counts`.
+    pub(crate) fn begin_whole(&mut self, counts: bool) {
+        self.state.read = None;
+        self.is_queued = false;
+        self.reading = self.state.planned.filter(|_| counts);
     }
 
-    /// Starts the sweep of what the master has changed; `None` if there is nothing to read.
-    pub(crate) fn begin_following(&mut self, now: Time) -> Option<Sweep> {
-        self.standby.follower.is_queued = false;
-        if !matches!(self.election.role, Role::Standby { .. }) {
-            return None;
-        }
-        let Some((Due::Parts(plan, parts), _)) = &self.standby.follower.due else {
+    /// Begins a reading of parts. Returns the parts; `None` if none are due.
+    pub(crate) fn begin_parts(&mut self, now: Time) -> Option<&Parts> {
+        if !matches!(self.due, Some((Due::Parts(..), _))) {
             // The store's state changed in between.
-            self.standby.follower.schedule(now);
+            self.schedule(now);
+            return None;
+        }
+        let Some((Due::Parts(plan, parts), _)) = &self.due else {
             return None;
         };
-        self.standby.follower.reading = Some(*plan);
-        Some(Sweep::start_following(
-            &mut self.inventory,
-            self.config.sweep(),
-            parts,
-        ))
+        self.reading = Some(*plan);
+        Some(parts)
     }
 
-    /// Number of the plan that the sweep just ended is of; `None` if it was no reading.
-    pub(crate) fn take_reading(&mut self) -> Option<u64> {
-        self.standby.follower.reading.take()
+    /// Records that no reading waits in the queue of work.
+    pub(crate) fn unqueue(&mut self) {
+        self.is_queued = false;
     }
 
-    /// Handles the end of a standby's sweep; `read` is the plan that it is of, if it was a reading.
-    pub(crate) fn end_reading(&mut self, read: Option<u64>, sweep: &Sweep, now: Time) {
-        if read.is_none() {
-            return self.standby.follower.schedule(now);
-        }
-        let is_complete = match sweep.scope() {
-            SweepScope::Full { .. } => self.work.is_covered(),
-            _ => !sweep.owes_more(&self.inventory),
-        };
-        if sweep.is_contradicted(&self.inventory) {
-            // The answers may be other nodes'; a sweep of everything is waiting.
-            return self.standby.follower.lose_reading(now);
-        }
-        self.standby.follower.ended = Some((now, is_complete));
+    /// Ends the reading under way. Returns the number of its plan; `None` if there was none.
+    pub(crate) fn end_reading(&mut self) -> Option<u64> {
+        self.reading.take()
+    }
+
+    /// Records the end of a reading of the plan `read`, and whether it reached all nodes.
+    pub(crate) fn note_read(&mut self, read: u64, is_complete: bool, now: Time) {
+        self.ended = Some((now, is_complete));
         if is_complete {
-            self.standby.follower.state.read = read;
+            self.state.read = Some(read);
         }
-        self.standby.follower.schedule(now);
-        if is_complete {
-            self.prepare();
-            self.publish(now);
-        }
+        self.schedule(now);
     }
 }

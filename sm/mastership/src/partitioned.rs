@@ -14,8 +14,7 @@ use rsm_ids::{Guid, Lid};
 use rsm_model::fabric::Fabric;
 use rsm_plan::lids::{Claim, Claims, LidRights};
 
-use super::epoch::{EpochState, Holding};
-use crate::plans::assigned::{Assigned, last_lid};
+use crate::epoch::{EpochState, Holding};
 
 /// LIDs of a block: the number of ports that can be new in a part of the fabric before its manager
 /// gives LIDs that another one may give, too.
@@ -61,7 +60,7 @@ impl EpochState {
             });
             let known = claims.values().copied().chain(held);
             let unicast = known.filter(|claim| claim.base.is_unicast());
-            let last = unicast.map(last_lid).max().unwrap_or(0);
+            let last = unicast.map(|claim| claim.last_lid()).max().unwrap_or(0);
             let block = (last + 1).next_multiple_of(ALIGNED) + BLOCK * (1 + place);
             self.partitioned.block = u16::try_from(block).ok().map(Lid);
         }
@@ -72,20 +71,5 @@ impl EpochState {
     fn place_among_managers(&self, own: Guid) -> u32 {
         let others = self.configurations.range(..own);
         u32::try_from(others.count()).unwrap_or(u32::MAX / BLOCK / 2)
-    }
-
-    /// Uses the LIDs that the holder of the epoch has stored.
-    pub(crate) fn take_claims(
-        &self,
-        claims: Arc<Claims>,
-        is_master: bool,
-        assigned: &mut Assigned,
-    ) {
-        match (is_master, self.has_own_state()) {
-            (_, true) => {}
-            (true, false) => assigned.add_claims(&claims),
-            // The standby's own claims may be older than those of the master.
-            (false, false) => assigned.claims = claims,
-        }
     }
 }

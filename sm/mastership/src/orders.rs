@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use rsm_ids::PortKey;
 use rsm_mad::Time;
+use rsm_mad::allowance::{Allowance, Rate};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-
-use crate::allowance::{Allowance, Rate};
 
 /// Handovers that are obeyed: at once as many as a site has managers, which may all have been master
 /// while the subnet was in parts; then one in a time in which a large subnet is read.
@@ -25,7 +24,7 @@ const SENDERS: usize = 64;
 
 /// Why an order to a master is refused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     /// A handover above [`RATE`].
     TooManyHandovers,
     /// An order that no manager gives a master.
@@ -43,13 +42,13 @@ pub(crate) struct Orders {
 
 impl Orders {
     /// Whether a handover at `now` is obeyed.
-    pub(super) fn admit_handover(&mut self, now: Time) -> bool {
+    pub(crate) fn admit_handover(&mut self, now: Time) -> bool {
         let allowance = self.allowance.get_or_insert(Allowance::whole(now));
         allowance.take(RATE, now)
     }
 
     /// Notes that an order from the port `from` was refused. Returns whether that is news.
-    pub(super) fn note_refused(&mut self, from: Option<PortKey>, why: Refusal, now: Time) -> bool {
+    pub(crate) fn note_refused(&mut self, from: Option<PortKey>, why: Refusal, now: Time) -> bool {
         let sender = (from, why);
         if self.refused.len() >= SENDERS && !self.refused.contains_key(&sender) {
             return false;
@@ -72,7 +71,7 @@ impl Orders {
     }
 
     /// When [`Orders::release`] ends the next finding.
-    pub(super) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<Time> {
         self.refused.values().min().copied()
     }
 

@@ -2,37 +2,37 @@
 
 use std::time::Duration;
 
-use rsm_mad::Time;
+use crate::Time;
 
 /// A rate with a burst.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rate {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rate {
     /// The number of events that may come at once.
-    pub(crate) burst: u32,
+    pub burst: u32,
     /// Time in which one more event may come.
-    pub(crate) pause: Duration,
+    pub pause: Duration,
 }
 
 /// The use of a [`Rate`] so far.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Allowance {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Allowance {
     /// Time at which the whole burst may come again.
     whole_at: Time,
 }
 
 impl Allowance {
     /// An allowance of which nothing is used.
-    pub(crate) fn whole(now: Time) -> Allowance {
+    pub fn whole(now: Time) -> Allowance {
         Allowance { whole_at: now }
     }
 
     /// Whether nothing of it is used at `now`.
-    pub(crate) fn is_whole(&self, now: Time) -> bool {
+    pub fn is_whole(&self, now: Time) -> bool {
         self.whole_at <= now
     }
 
     /// Uses one event of `rate`; false if none is left.
-    pub(crate) fn take(&mut self, rate: Rate, now: Time) -> bool {
+    pub fn take(&mut self, rate: Rate, now: Time) -> bool {
         let whole_at = self.whole_at.max(now);
         let is_left = whole_at.since(now) < rate.pause * rate.burst;
         if is_left {
