@@ -37,6 +37,9 @@ const SETS_WORTH_ISOLATION: u32 = 3;
 /// Time without a report after which the violations of a port are forgotten.
 const VIOLATIONS_KEPT: Duration = Duration::from_secs(3600);
 
+/// The number that counts traps of unknown numbers: a host may send any of them.
+const OTHER_TRAPS: u16 = u16::MAX;
+
 /// A report of a wrong key.
 #[derive(Clone, Copy, Debug)]
 struct Violation {
@@ -131,7 +134,7 @@ pub(super) struct TrapHandler {
     /// Key violations by the port that used a wrong key.
     violations: BTreeMap<PortKey, Violations>,
     babbling: Babbling,
-    /// Number of traps, by trap number.
+    /// Number of traps, by trap number; [`OTHER_TRAPS`] for all numbers that are not known.
     counts: BTreeMap<u16, u64>,
     /// Work that waits for the core.
     work: VecDeque<TrapWork>,
@@ -183,14 +186,26 @@ impl TrapHandler {
         before != (violations.is_finding(), violations.is_proved())
     }
 
-    /// Forgets ports that no longer babble at `now`. Returns whether there were any.
+    /// Forgets ports that no longer babble at `now`, and reports that are too old. Returns whether a
+    /// finding ends.
     pub(super) fn release(&mut self, now: Time) -> bool {
-        self.babbling.release(now)
+        let ended = self.violations.values();
+        let mut ended = ended.filter(|reported| !reported.counts(now));
+        let has_ended = ended.any(Violations::is_finding);
+        self.violations.retain(|_, reported| reported.counts(now));
+        has_ended | self.babbling.release(now) | self.sources.release(now)
     }
 
     /// Time at which [`TrapHandler::release`] forgets the next port; `None` if there is none.
     pub(super) fn next_release(&self) -> Option<Time> {
-        self.babbling.next_release()
+        let violations = self.violations.values();
+        let violations = violations.map(|reported| reported.last + VIOLATIONS_KEPT);
+        let releases = [
+            violations.min(),
+            self.babbling.next_release(),
+            self.sources.next_release(),
+        ];
+        releases.into_iter().flatten().min()
     }
 
     /// The ports with proof that their hosts act against the subnet, each with its last act.
@@ -294,7 +309,11 @@ impl TrapHandler {
         let smp = Smp::from_bytes(&datagram.mad);
         let mut notice = *Notice::from_data(smp.data());
         let number = notice.nvidia_trap().unwrap_or(notice.trap_number().0);
-        *self.counts.entry(number).or_default() += 1;
+        let counted = match notice.details() {
+            TrapDetails::Other(_) => OTHER_TRAPS,
+            _ => number,
+        };
+        *self.counts.entry(counted).or_default() += 1;
         let source = source_of(datagram, context.inventory);
         if !notice.issuer_lid().is_unicast() {
             notice.set_issuer_lid(source);

@@ -299,7 +299,7 @@ impl Past {
                     && steps - oldest.steps >= tier.kept(bounds.days)
                 {
                     steps -= oldest.steps;
-                    removed.push(of_tier.remove(0));
+                    removed.push((tier, of_tier.remove(0)));
                 }
             }
             let bytes = |of: &Vec<Arc<Segment>>| of.iter().map(|one| one.bytes).sum::<u64>();
@@ -312,12 +312,19 @@ impl Past {
                 let Some(tier) = tiers.max_by_key(|&tier| bytes(&segments[tier as usize])) else {
                     break;
                 };
-                removed.push(segments[tier as usize].remove(0));
+                removed.push((tier, segments[tier as usize].remove(0)));
             }
             removed
         });
-        let mut files = removed.iter();
-        files.try_for_each(|segment| self.disk.remove_file(&segment.path))
+        let mut failure = None;
+        for (tier, segment) in removed.into_iter().rev() {
+            if let Err(error) = self.disk.remove_file(&segment.path) {
+                // Its bytes still count, and the next step tries again.
+                segments.change(|segments| segments[tier as usize].insert(0, segment));
+                failure = Some(error);
+            }
+        }
+        failure.map_or(Ok(()), Err)
     }
 }
 

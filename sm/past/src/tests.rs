@@ -422,6 +422,51 @@ fn bound_of_bytes_holds_and_removes_the_oldest() {
 }
 
 #[test]
+fn files_that_cannot_be_removed_count_until_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let keeps_all = Arc::new(AtomicBool::new(true));
+    let disk = Disk::with_fault(Arc::new({
+        let keeps_all = keeps_all.clone();
+        move |operation, _| match operation {
+            Operation::Remove if keeps_all.load(Ordering::Relaxed) => {
+                Err(ErrorKind::PermissionDenied.into())
+            }
+            _ => Ok(()),
+        }
+    }));
+    let bounds = Bounds {
+        days: 30,
+        bytes: 16 << 10,
+    };
+    let mut past = Past::open(dir.path(), disk, bounds).unwrap();
+    let on_disk = || -> u64 {
+        let files = files(dir.path());
+        files
+            .iter()
+            .map(|path| path.metadata().unwrap().len())
+            .sum()
+    };
+    let mut failures = 0;
+    for minute in 0..600 {
+        keeps_all.store(minute < 590, Ordering::Relaxed);
+        let at = NOON + minute * MINUTE;
+        let of = |node: u64| {
+            [(
+                Quantity::XmitData,
+                (node * 7919 + minute * 104_729) % 1_000_003,
+            )]
+        };
+        let mut readings: Vec<Reading> = (0..200)
+            .map(|node| reading(port(node, 1), at - MINUTE, at, &of(node)))
+            .collect();
+        failures += usize::from(past.add(&mut readings).is_err());
+        assert_eq!(on_disk(), past.reader().bytes(), "minute {minute}");
+    }
+    assert!(failures > 0, "files were to be removed");
+    assert!(on_disk() <= bounds.bytes, "{}", on_disk());
+}
+
+#[test]
 fn full_disk_loses_the_steps_of_its_time_alone() {
     let dir = tempfile::tempdir().unwrap();
     let is_full = Arc::new(AtomicBool::new(false));

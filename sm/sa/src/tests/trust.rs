@@ -499,6 +499,35 @@ fn each_port_has_a_finding_and_those_beyond_the_256th_are_counted_in_one() {
     assert_eq!(later[..256], found[..256]);
 }
 
+#[test]
+fn ports_beyond_those_counted_one_by_one_are_counted_together() {
+    let mut world = World::new("pgft:2;46,46;1,2;1,1");
+    let hosts = world.hosts();
+    for &host in &hosts[1..=2048] {
+        world.sa.note_share(host, Offence::Services, 1, world.now);
+    }
+    for (&host, groups) in hosts[2049..].iter().zip([3, 4]) {
+        world
+            .sa
+            .note_share(host, Offence::Groups, groups, world.now);
+    }
+    let texts: Vec<String> = findings(&mut world)
+        .into_iter()
+        .map(|one| one.text)
+        .collect();
+    let beyond = texts
+        .iter()
+        .filter(|text| text.contains("ports beyond 2048"));
+    let beyond: Vec<&String> = beyond.collect();
+    assert!(
+        matches!(&beyond[..], [text] if text.contains("7 new multicast groups")),
+        "{texts:?}"
+    );
+    world.now += Duration::from_secs(301);
+    world.sa.handle_deadline(world.now);
+    assert_eq!(findings(&mut world), []);
+}
+
 /// The partition 0x10 owns MGIDs and alias GUIDs; the port 0x31 is its member.
 const OWNERS: &str = "\
 Default=0x7fff, ipoib : ALL=full ;

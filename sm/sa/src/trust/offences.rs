@@ -158,6 +158,8 @@ impl Treated {
 #[derive(Default, Debug)]
 pub(crate) struct Offences {
     ports: BTreeMap<Guid, Offender>,
+    /// The offences of ports beyond [`MAX_PORTS`], together.
+    beyond: Option<Offender>,
     /// Number of ports that have offended so far, including ports that have vanished.
     seen: u64,
     /// Pace at which the findings are listed.
@@ -176,11 +178,9 @@ impl Offences {
     }
 
     fn count(&mut self, port: Guid, (offence, requests): (Offence, u64), refused: u64, now: Time) {
-        if self.ports.len() >= MAX_PORTS && !self.ports.contains_key(&port) {
-            return;
-        }
+        let is_beyond = self.ports.len() >= MAX_PORTS && !self.ports.contains_key(&port);
         let seen = &mut self.seen;
-        let offender = self.ports.entry(port).or_insert_with(|| {
+        let fresh = || {
             *seen += 1;
             Offender {
                 order: *seen,
@@ -189,7 +189,11 @@ impl Offences {
                 listed: 0,
                 until: now,
             }
-        });
+        };
+        let offender = match is_beyond {
+            true => self.beyond.get_or_insert_with(fresh),
+            false => self.ports.entry(port).or_insert_with(fresh),
+        };
         let count = &mut offender.counts[offence as usize];
         let is_first = *count == 0;
         *count = count.saturating_add(requests);
@@ -203,18 +207,22 @@ impl Offences {
     pub(crate) fn handle_deadline(&mut self, now: Time) {
         let before = self.ports.len();
         self.ports.retain(|_, offender| offender.until > now);
-        self.pace.note(self.ports.len() != before);
+        let ended = self.beyond.take_if(|offender| offender.until <= now);
+        self.pace
+            .note(self.ports.len() != before || ended.is_some());
     }
 
     /// Ends all offences.
     pub(crate) fn clear(&mut self) {
         self.pace.note(!self.ports.is_empty());
         self.ports.clear();
+        self.beyond = None;
     }
 
     /// Time of the next [`Offences::handle_deadline`] or [`Offences::poll`].
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let ends = self.ports.values().map(|offender| offender.until).min();
+        let all = self.ports.values().chain(&self.beyond);
+        let ends = all.map(|offender| offender.until).min();
         [self.pace.deadline(), ends].into_iter().flatten().min()
     }
 
@@ -228,7 +236,7 @@ impl Offences {
         if !self.pace.is_due(now) {
             return None;
         }
-        for offender in self.ports.values_mut() {
+        for offender in self.ports.values_mut().chain(&mut self.beyond) {
             offender.listed = offender.sum();
         }
         let Some(directory) = directory else {
@@ -286,6 +294,14 @@ impl Offences {
             let subject = Subject::Subnet;
             findings.push(Finding::new(kind, subject, Severity::Warning, text));
         }
+        let beyond = self.beyond.iter();
+        findings.extend(beyond.filter_map(|offender| {
+            let counts = offender.described(offences)?;
+            let named =
+                format!("all ports beyond {MAX_PORTS} that are counted one by one: {counts}");
+            let text = worded(named, offender.treated());
+            Some(Finding::new(kind, Subject::Subnet, Severity::Warning, text))
+        }));
         findings
     }
 }
