@@ -15,6 +15,7 @@
 mod alias_index;
 mod answer;
 mod asked;
+mod breach;
 mod changed;
 mod directory;
 mod directory_qos;

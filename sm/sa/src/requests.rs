@@ -17,7 +17,7 @@ use super::asked::Asked;
 use super::directory::Directory;
 use super::ends::EndIx;
 use super::trust::{self, Offence, Trust};
-use super::{Sa, SaRequest, Touched, guids, query, services};
+use super::{Sa, SaRequest, Touched, breach, guids, query, services};
 
 impl Sa {
     /// Answers `request`, which arrived at `now`, in bounded time: an answer that takes longer is
@@ -124,7 +124,7 @@ impl Sa {
         let trust = trust.to_change(rules, guid);
         let breach = match trust.acts_for_all() {
             true => None,
-            false => rules.breach(directory, &self.multicast, requester, asked),
+            false => breach::breach(rules, directory, &self.multicast, requester, asked),
         };
         let changed = match breach {
             Some((_, TrustMode::Enforce)) => Err(SaStatus::REQ_DENIED),

@@ -198,7 +198,6 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         isolation: Isolation::new(),
         last: None,
         reopen_at: None,
-        shares_store,
         checksums,
     };
     let result = shell.run(events).await;
@@ -298,8 +297,6 @@ struct Shell {
     isolation: Isolation,
     last: Option<Arc<Snapshot>>,
     reopen_at: Option<tokio::time::Instant>,
-    /// Whether several managers shared the store when the daemon started.
-    shares_store: bool,
     /// Checksums of the settings in force, for managers that share the store.
     checksums: String,
 }

@@ -122,7 +122,12 @@ impl PauseWatch {
         }
     }
 
-    /// Checks for a pause as [`PauseWatch::look`] does, and begins a turn of the loop.
+    /// Whether the manager shared its store with others when the watch was created.
+    pub(super) fn has_peers(&self) -> bool {
+        self.longest == LONGEST_OF_PEERS
+    }
+
+    /// Looks for a pause as [`PauseWatch::look`] does, and begins a turn of the loop.
     pub(super) fn turn(&mut self) -> Option<Duration> {
         let now = read(ClockId::Boottime);
         let pause = self.pause_until(now);

@@ -78,8 +78,8 @@ impl Shell {
         let accept_credit_loops = self.options.accept_credit_loops;
         let partitions = Some(&*self.partitions);
         let mut core_config = settings::core_config(&effective, accept_credit_loops, partitions)?;
-        core_config.mastership.shares_store = self.shares_store;
-        if !self.shares_store && effective.sm.master_priority.is_none() {
+        core_config.mastership.shares_store = self.pauses.has_peers();
+        if !core_config.mastership.shares_store && effective.sm.master_priority.is_none() {
             core_config.mastership.master_priority = 0;
         }
         Ok((config, core_config))

@@ -10,11 +10,11 @@ use rsm_mad::wire::attr::PKey;
 use super::super::c_number::number;
 use super::super::suggest::nearest;
 use super::flags::{Flags, GroupFlags, definition_flags, flag_name, group_flag, known, membership};
-use super::group::{ANY_BROADCAST, BROADCAST, IPOIB_Q_KEY, P_KEY_SHIFT, full, in_scopes, is_ip};
+use super::group::{ANY_BROADCAST, BROADCAST, IPOIB_Q_KEY, P_KEY_SHIFT, full, in_scopes};
 use super::model::{
     Membership, Partition, PartitionGroup, PartitionMembers, PartitionOrigin, Partitions, Rule,
 };
-use super::protection::{Owned, OwnedKind, Protections};
+use super::protection::{Owned, OwnedKind, Protections, is_ip};
 use super::report::{Report, quoted};
 use super::syntax::{Definition, GroupLine, Item, Word};
 use super::value;

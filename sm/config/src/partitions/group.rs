@@ -6,6 +6,7 @@ use rsm_mad::wire::sa::Rate;
 
 use super::flags::{Flags, GroupFlags};
 use super::model::{Partition, PartitionGroup, PartitionOrigin};
+use super::protection::is_ip;
 
 /// Q_Key of IP groups, unless the file gives one (RFC 4391, 5).
 pub(super) const IPOIB_Q_KEY: u32 = 0x0b1b;
@@ -26,13 +27,8 @@ pub(super) fn full(p_key: PKey) -> PKey {
     PKey(p_key.0 | 0x8000)
 }
 
-/// Whether the group is an IPv4 or IPv6 group, by its signature (RFC 4391, 4).
-pub(super) fn is_ip(gid: Gid) -> bool {
-    matches!((gid.0 >> 96) as u16, 0x401b | 0x601b)
-}
-
-/// The group in each scope of `flags`; in the link-local scope if `flags` has no scope, even if
-/// `gid` has another one.
+/// The group in each scope of `flags`; link-local if `flags` names no scope, even if `gid` has
+/// another.
 pub(super) fn in_scopes(
     gid: Gid,
     p_key: PKey,

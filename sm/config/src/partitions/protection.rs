@@ -11,7 +11,6 @@ use rsm_ids::Guid;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 
-use super::group::is_ip;
 use super::value;
 use crate::TrustMode;
 
@@ -102,6 +101,11 @@ impl Owned {
     fn last(&self) -> u128 {
         self.first | rest(self.bits)
     }
+}
+
+/// Whether the group is an IPv4 or IPv6 group, by its signature (RFC 4391, 4).
+pub(super) fn is_ip(gid: Gid) -> bool {
+    matches!((gid.0 >> 96) as u16, 0x401b | 0x601b)
 }
 
 /// The bits after the first `bits` of 128.

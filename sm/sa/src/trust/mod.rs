@@ -9,7 +9,6 @@
 //! partition for requests about its names.
 
 mod offences;
-mod ownership;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +24,6 @@ pub use self::offences::Offence;
 pub(crate) use self::offences::Offences;
 use super::directory::Directory;
 use super::ends::EndIx;
-use super::mcast::GroupRegistry;
 
 /// The operator's rules for requests in the name of another port.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -100,24 +98,6 @@ impl TrustRules {
         let own = keys.filter_map(|&key| protections.trust(key)).max();
         own.unwrap_or(self.mode)
     }
-
-    /// The offence of a request to change records, and its treatment, which is not `off`.
-    pub(crate) fn breach(
-        &self,
-        directory: &Directory,
-        groups: &GroupRegistry,
-        requester: EndIx,
-        asked: (&SaHeader, &[u8]),
-    ) -> Option<(Offence, TrustMode)> {
-        let of_port = offence(directory, requester, asked)
-            .map(|(offence, subject)| (offence, self.of_port(directory, subject)));
-        let protections = &directory.plan.policy.partitions.protections;
-        let of_name = ownership::offence(directory, groups, asked)
-            .map(|(offence, owner)| (offence, protections.trust(owner).unwrap_or(self.mode)));
-        let treated = [of_name, of_port].into_iter().flatten();
-        let strictest = treated.max_by_key(|&(_, mode)| mode);
-        strictest.filter(|&(_, mode)| mode != TrustMode::Off)
-    }
 }
 
 /// Whether a request from `requester` shows the GID of another port in its global route header, or
@@ -138,7 +118,7 @@ pub(crate) fn shows_foreign_gid(
 
 /// The offence of a request to change a record of a port that is not the requester's own, and that
 /// port; `None` for its own, and where no port of the subnet is named.
-fn offence(
+pub(crate) fn offence(
     directory: &Directory,
     requester: EndIx,
     (header, data): (&SaHeader, &[u8]),

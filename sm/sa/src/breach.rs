@@ -1,18 +1,38 @@
-//! Names that belong to partitions: MGIDs and alias GUIDs that no host outside takes.
+//! Requests to change records against the rules: in the name of another port, or for a name of
+//! another partition.
 
+use rsm_config::TrustMode;
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::sa::{GuidInfoRecord, McMemberRecord, Record as _, SaHeader};
 
-use super::Offence;
 use crate::directory::Directory;
 use crate::ends::EndIx;
 use crate::mcast::{self, GroupRegistry};
+use crate::trust::{self, Offence, TrustRules};
+
+/// The offence of a request from `requester`, and its treatment, which is not `off`.
+pub(crate) fn breach(
+    rules: &TrustRules,
+    directory: &Directory,
+    groups: &GroupRegistry,
+    requester: EndIx,
+    asked: (&SaHeader, &[u8]),
+) -> Option<(Offence, TrustMode)> {
+    let of_port = trust::offence(directory, requester, asked)
+        .map(|(offence, subject)| (offence, rules.of_port(directory, subject)));
+    let protections = &directory.plan.policy.partitions.protections;
+    let of_name = of_name(directory, groups, asked)
+        .map(|(offence, owner)| (offence, protections.trust(owner).unwrap_or(rules.mode)));
+    let treated = [of_name, of_port].into_iter().flatten();
+    let strictest = treated.max_by_key(|&(_, mode)| mode);
+    strictest.filter(|&(_, mode)| mode != TrustMode::Off)
+}
 
 /// The offence of a request for a name of another partition, and the partition that owns the name;
 /// `None` for other requests.
-pub(super) fn offence(
+fn of_name(
     directory: &Directory,
     groups: &GroupRegistry,
     (header, data): (&SaHeader, &[u8]),
