@@ -142,7 +142,7 @@ mod tests {
             groups,
             [("e", vec![4, 5, 6, 7, 8]), ("x", vec![0, 1, 2, 3])]
         );
-        assert_eq!(by_node(&links[..3]), []);
+        assert!(by_node(&links[..3]).is_empty());
     }
 
     fn port(node: &str, peer: &str, errors: &[(&str, u64)]) -> v1::PortCounters {

@@ -538,12 +538,14 @@ fn missing_nodes_and_cables_are_listed_and_accepted() {
         missing(7, MissingKind::Cable, "leaf-1", None),
     ];
     let served = Served::start(fake);
-    let text = printed(&served, &["expect"]);
+    let text = printed(&served, &["expect", "--wide"]);
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 3, "{text}");
-    assert!(lines[1].starts_with("2026-11-20T"), "{text}");
-    assert!(lines[1].contains("switch") && lines[1].contains("leaf-7"));
-    assert!(lines[2].contains("cable") && lines[2].contains("7 of 8 links"));
+    // A line that counts, the headings, and a row for each.
+    assert_eq!(lines.len(), 4, "{text}");
+    assert!(lines[2].starts_with("11-20 "), "{text}");
+    assert!(lines[2].contains("switch") && lines[2].contains("leaf-7"));
+    assert!(lines[3].contains("cable") && lines[3].contains("7 of 8 links"));
+    assert!(lines[3].contains("no signal at spine-1:3"), "{text}");
     let json = printed(&served, &["expect", "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json[0]["lost_unix_ms"], 1_795_132_800_000_u64);

@@ -163,17 +163,17 @@ impl Output {
         self.left_out(&left_out)
     }
 
-    /// Says which columns had no room: in the output where that is a terminal, else beside it, for
-    /// programs that read the rows.
+    /// Says on a terminal which columns had no room; a program that reads the rows gets no other
+    /// line.
     fn left_out(&mut self, headings: &[String]) -> Result<(), Failure> {
-        let note = match headings {
-            [] => return Ok(()),
-            [heading] => format!("column left out: {heading}; --wide shows it"),
-            many => format!("columns left out: {}; --wide shows them", many.join(", ")),
-        };
-        match io::stdout().is_terminal() {
-            true => self.line(&note),
-            false => self.note(&note),
+        match headings {
+            _ if !io::stdout().is_terminal() => Ok(()),
+            [] => Ok(()),
+            [heading] => self.line(&format!("column left out: {heading}; --wide shows it")),
+            many => {
+                let names = many.join(", ");
+                self.line(&format!("columns left out: {names}; --wide shows them"))
+            }
         }
     }
 

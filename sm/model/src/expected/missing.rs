@@ -114,8 +114,8 @@ impl fmt::Display for MissingCounts {
 /// A missing part by itself, under the key of its node or near end.
 enum Single {
     Node,
-    /// A cable, by its other end.
-    Cable(PortKey),
+    /// A cable, by its near and its other end.
+    Cable(PortKey, PortKey),
     /// A cable of an exchange, by its place there.
     Exchanged(Missing, usize),
 }
@@ -194,7 +194,9 @@ impl Expected {
             let [near, far] = self.host_first(fabric, [here, there]);
             // The cable of a missing host belongs to it.
             if self.is_switch(fabric, near.node) || !self.nodes.contains_key(&near.node) {
-                parts.insert(near, Single::Cable(far));
+                // Two cables that were at one port in turn have other ends of their own.
+                let key = if parts.contains_key(&near) { far } else { near };
+                parts.insert(key, Single::Cable(near, far));
             }
         }
         for ends in self.exchanges(fabric) {
@@ -209,7 +211,10 @@ impl Expected {
             .filter(|&(key, _)| after.is_none_or(|after| key > after));
         let described = asked.take(limit).map(|(key, part)| match part {
             Single::Node => self.missing_node(fabric, key.node, &alone),
-            Single::Cable(far) => self.missing_cables(fabric, key.node, vec![(key, far)]),
+            Single::Cable(near, far) => Missing {
+                key,
+                ..self.missing_cables(fabric, near.node, vec![(near, far)])
+            },
             Single::Exchanged(whole, at) => Missing {
                 key,
                 name: self.name(fabric, key.node),

@@ -495,7 +495,10 @@ impl Expected {
     /// of another port may be half of an exchange: its own former place stays recorded, also while
     /// no cable is there. Any other place is where the host is expected from now on.
     fn settle(&mut self, moves: Vec<Move>, new: &Fabric) {
-        let is_elses = |host| shown_at(new, host).is_some_and(|at| self.recabled.contains_key(&at));
+        let is_elses = |host| {
+            let there = shown_at(new, host).and_then(|at| self.recabled.get(&at));
+            there.is_some_and(|before| before.peer != host)
+        };
         let moves = moves.into_iter().map(|one| (is_elses(one.host), one));
         let moves: Vec<(bool, Move)> = moves.collect();
         for (is_elses, Move { host, former, left }) in moves {
@@ -508,7 +511,8 @@ impl Expected {
                 _ if is_elses => {}
                 _ => {
                     let recorded = self.recabled.remove(&host).map(|before| before.peer);
-                    for place in [Some(former), recorded].into_iter().flatten() {
+                    let places = [Some(former), recorded, shown_at(new, host)];
+                    for place in places.into_iter().flatten() {
                         let is_own = |other: &LostPort| other.peer == host;
                         self.recabled.remove_entry_if(&place, is_own);
                     }

@@ -229,16 +229,15 @@ fn hosts_at_each_others_places_are_exchanged_however_they_came_there() {
 }
 
 #[test]
-fn hosts_that_moved_to_free_ports_are_expected_there() {
+fn a_host_at_the_place_of_one_that_is_off_is_no_exchange() {
     let (whole, cables) = hosts();
     let [(a, one), (b, other)] = [cables[0], cables[3]];
-    // Both hosts off; the first comes back at the place of the second, which then takes the first
-    // place by way of none, and so on: only a closed exchange is one.
+    // The first host comes back at the place of the second, which is off: no exchange yet.
     let half = cabled(&whole, &[a, b], &[(a, other)]);
     let missing = followed(&[&whole, &half]);
     let counts = missing.counts(&half);
     assert_eq!((counts.exchanged_cables, counts.host_cables), (0, 1));
-    // The first host goes to a place of its own, the second home: nothing is left of it.
+    // Both go home: nothing is left of it.
     let home = cabled(&half, &[a], &[(a, one), (b, other)]);
     assert!(followed(&[&whole, &half, &home]).is_empty());
 }

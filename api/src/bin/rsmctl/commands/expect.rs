@@ -135,7 +135,7 @@ fn table(rows: &[Vec<v1::Missing>]) -> Rows {
         };
         let more = match row.len() - 1 {
             0 => String::new(),
-            more => format!(" and {more} more"),
+            more => format!(" +{more}"),
         };
         let name = match row.len() {
             1 => first.name.clone(),
@@ -154,7 +154,7 @@ fn table(rows: &[Vec<v1::Missing>]) -> Rows {
             since(first),
             label::<v1::MissingKind>(first.kind),
             name,
-            first.place.clone() + &more,
+            short(&first.place) + &more,
             or_none(&seen.join("; ")),
             sum(|one| one.cables).to_string(),
             sum(|one| one.hosts_behind).to_string(),
@@ -165,6 +165,17 @@ fn table(rows: &[Vec<v1::Missing>]) -> Rows {
         ]);
     }
     table
+}
+
+/// A place in few letters: `spine-01:51 +31` for `spine-01:51 and 31 more`.
+fn short(place: &str) -> String {
+    let parts = place
+        .strip_suffix(" more")
+        .and_then(|place| place.rsplit_once(" and "));
+    match parts {
+        Some((first, more)) => format!("{first} +{more}"),
+        None => place.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -211,15 +222,10 @@ mod tests {
         let laid_out = table(&[row]).laid_out(80);
         let text = laid_out.lines.join("\n");
         assert!(laid_out.lines.iter().all(|line| line.len() <= 80), "{text}");
-        for part in [
-            "SEEN NOW",
-            "no signal:",
-            "cable out",
-            "(8 adapters)",
-            "and 7 more",
-        ] {
+        for part in ["SEEN NOW", "no signal:", "(8 adapters)", ":13 +7"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(laid_out.left_out.iter().any(|heading| heading == "LEFT"));
+        assert_eq!(short("spine-01:51 and 31 more"), "spine-01:51 +31");
     }
 }
