@@ -109,7 +109,10 @@ impl Fabric {
         let mut links: BTreeSet<String> = BTreeSet::new();
         for instance in &self.instances {
             if groups.contains(&instance.id) {
-                tracing::warn!(host = instance.id, "a host has the name of a group of hosts");
+                tracing::warn!(
+                    host = instance.id,
+                    "a host has the name of a group of hosts"
+                );
                 continue;
             }
             let mut below = &instance.id;
