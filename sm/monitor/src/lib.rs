@@ -5,10 +5,12 @@
 //! should avoid or that should be disabled, about which the core decides.
 //!
 //! Each part is a state machine without I/O: [`counters`] only reads, [`health`] sends nothing,
-//! [`congestion`] writes only the settings of its own class.
+//! [`congestion`] writes only the settings of its own class, [`correction`] rates what forward error
+//! correction mends.
 //!
 //! Must never know a plan, a forwarding table, or the role of this subnet manager.
 
 pub mod congestion;
+pub mod correction;
 pub mod counters;
 pub mod health;

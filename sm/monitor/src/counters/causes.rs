@@ -12,9 +12,6 @@ pub struct Causes {
     pub rcv: Option<RcvCauses>,
     /// Causes of PortXmitDiscards; `None` if the device does not show them, or has not been asked.
     pub xmit: Option<XmitCauses>,
-    /// Blocks and symbols of forward error correction, read if errors of the link moved; `None` if
-    /// the device does not show them, or has not been asked.
-    pub corrections: Option<Corrections>,
 }
 
 /// Blocks that Reed-Solomon correction corrected, and those that it could not (IBA 16.1.4.12). The

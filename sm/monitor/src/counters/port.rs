@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_mad::wire::perf::{Counter, CounterSet};
 
-use super::causes::Causes;
+use super::causes::{Causes, Corrections};
+use super::corrected::Corrected;
 
 /// The counters that traffic moves; all others count errors.
 pub const TRAFFIC: [Counter; 9] = [
@@ -156,7 +158,7 @@ impl RecentErrors {
     }
 }
 
-/// The counters of a port as last read. It has 128 bytes, and some 400 more once the port has
+/// The counters of a port as last read. It has 144 bytes, and some 400 more once the port has
 /// counted an error.
 ///
 /// A total begins with the hardware's value at the first reading. It grows by everything counted
@@ -169,6 +171,9 @@ pub struct PortReading {
     rates: Option<Rates>,
     /// Bytes per second that the link carries in one direction; zero if not known.
     link_bytes: f32,
+    /// Symbols per second that error correction can mend; zero if not known, or the link has none.
+    mendable_per_s: f32,
+    corrected: Option<Box<Corrected>>,
     present: Mask,
     /// Counters at their end, which count no more until another program resets them.
     full: Mask,
@@ -279,6 +284,8 @@ impl Default for PortReading {
             totals: [0; TRAFFIC.len()],
             rates: None,
             link_bytes: 0.0,
+            mendable_per_s: 0.0,
+            corrected: None,
             present: Mask::default(),
             full: Mask::default(),
             reset: false,
@@ -346,6 +353,12 @@ impl PortReading {
         Some(RecentErrors { from, counts })
     }
 
+    /// What forward error correction mended; `None` if the device does not show it, or it has not
+    /// been read.
+    pub fn corrected(&self) -> Option<&Corrected> {
+        self.corrected.as_deref()
+    }
+
     /// The causes of received errors and of discards; `None` if they were not read.
     pub fn causes(&self) -> Option<&Causes> {
         self.rest.as_ref()?.causes.as_deref()
@@ -410,14 +423,28 @@ impl PortReading {
         }
     }
 
-    /// Sets the rate of the link in bytes per second; zero if it is not known.
-    pub(super) fn set_link(&mut self, bytes_per_s: f32) {
-        self.link_bytes = bytes_per_s;
+    /// Sets the rate of the link in bytes per second, and the symbols per second that its error
+    /// correction can mend; zero if they are not known.
+    pub(super) fn set_link(&mut self, bytes_per_s: f32, mendable_per_s: f32) {
+        (self.link_bytes, self.mendable_per_s) = (bytes_per_s, mendable_per_s);
+    }
+
+    /// Whether counters of error correction are read again.
+    pub(super) fn is_correction_due(&self, port: PortKey, now: Time) -> bool {
+        let last = self.corrected.as_ref().map(|corrected| corrected.at);
+        self.mendable_per_s > 0.0 && Corrected::is_due(port, last, now)
+    }
+
+    pub(super) fn take_corrections(&mut self, counters: Corrections, now: Time) {
+        let before = self.corrected.as_deref();
+        let corrected = Corrected::next(before, counters, self.mendable_per_s, now);
+        self.corrected = Some(Box::new(corrected));
     }
 
     /// Starts again after the port got another cable, about which its former errors say nothing.
     pub(super) fn begin_anew(&mut self) {
         self.rates = None;
+        self.corrected = None;
         let at = self.at;
         if let Some(rest) = &mut self.rest {
             rest.window = Window::new(at);
@@ -579,9 +606,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_without_errors_takes_128_bytes() {
+    fn a_port_without_errors_takes_144_bytes() {
         assert!(
-            size_of::<PortReading>() <= 128,
+            size_of::<PortReading>() <= 144,
             "{}",
             size_of::<PortReading>()
         );
@@ -623,7 +650,7 @@ mod tests {
     #[test]
     fn rates_need_two_readings_and_old_errors_are_no_rate() {
         let mut port = PortReading::default();
-        port.set_link(1e10);
+        port.set_link(1e10, 0.0);
         let first = sample(
             &[(Counter::XmitData, 1000), (Counter::SymbolError, 70)],
             false,
@@ -674,7 +701,7 @@ mod tests {
     #[test]
     fn narrow_data_counter_that_wraps_goes_on_counting() {
         let mut port = PortReading::default();
-        port.set_link(1e6);
+        port.set_link(1e6, 0.0);
         let near = NARROW_SPAN - 100;
         let values = |data, packets| {
             let values = [(Counter::XmitData, data), (Counter::XmitPkts, packets)];
@@ -695,7 +722,7 @@ mod tests {
     #[test]
     fn narrow_counter_at_its_end_has_no_rate_until_it_is_reset() {
         let mut port = PortReading::default();
-        port.set_link(1e6);
+        port.set_link(1e6, 0.0);
         let values = |data, packets| {
             let values = [(Counter::XmitData, data), (Counter::XmitPkts, packets)];
             sample(&values, true)
@@ -718,7 +745,7 @@ mod tests {
     fn fast_link_with_narrow_data_counters_has_no_rate_of_data() {
         let mut port = PortReading::default();
         // At 400 Gb/s, a counter passes all its values in a third of a second.
-        port.set_link(5e10);
+        port.set_link(5e10, 0.0);
         let values = |data| sample(&[(Counter::XmitData, data)], true);
         port.take(&values(7), NarrowEnd::Unknown, at(0));
         port.take(&values(9), NarrowEnd::Unknown, at(30));

@@ -1,10 +1,13 @@
 //! Keeps the past of the counters, on a thread of its own: every ten seconds it takes what was read
 //! since, adds it to the steps under way, and writes those that are over.
 //!
+//! Once an hour it looks for ports whose errors before correction grow (`rises`).
+//!
 //! The collector waits for neither: the thread compares two of its snapshots. A step that cannot be
 //! written is lost, with a finding, and later ones are kept.
 
 mod readings;
+mod rises;
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -17,9 +20,10 @@ use rsm_monitor::counters::CountersSnapshot;
 use rsm_past::{Bounds, PastReader, Tier};
 use rsm_store::StoreError;
 use rsm_store::io::Disk;
-use rsm_view::publish::{CountersSource, PastSource, UnixClock as _};
+use rsm_view::publish::{CountersSource, PastSource, UnixClock as _, View};
 
 use self::readings::Differ;
+use self::rises::Rises;
 use super::clock::Clock;
 use super::compute;
 use super::findings::{DaemonFindings, Part};
@@ -53,6 +57,7 @@ impl PastSource for Opened {
 /// The past, and the thread that writes it.
 pub(super) struct Past {
     opened: Arc<Opened>,
+    view: Arc<OnceLock<Arc<View>>>,
     stop: SyncSender<()>,
     thread: JoinHandle<()>,
 }
@@ -70,6 +75,7 @@ impl Past {
         source: Arc<dyn CountersSource>,
     ) -> anyhow::Result<Past> {
         let opened = Arc::<Opened>::default();
+        let view = Arc::<OnceLock<Arc<View>>>::default();
         let (stop, stopped) = sync_channel(1);
         let mut writer = Writer {
             folder,
@@ -77,6 +83,8 @@ impl Past {
             findings,
             source,
             opened: opened.clone(),
+            view: view.clone(),
+            rises: Rises::default(),
             past: None,
             differ: Differ::default(),
             before: CountersSnapshot::default(),
@@ -87,9 +95,15 @@ impl Past {
             .context("cannot start the thread of the past of the counters")?;
         Ok(Past {
             opened,
+            view,
             stop,
             thread,
         })
+    }
+
+    /// Gives the names that findings about ports need; without them there are none.
+    pub(super) fn name_ports(&self, view: &Arc<View>) {
+        self.view.get_or_init(|| view.clone());
     }
 
     /// Access to what has been written.
@@ -114,6 +128,8 @@ struct Writer {
     findings: DaemonFindings,
     source: Arc<dyn CountersSource>,
     opened: Arc<Opened>,
+    view: Arc<OnceLock<Arc<View>>>,
+    rises: Rises,
     past: Option<rsm_past::Past>,
     differ: Differ,
     /// Readings at the last look.
@@ -133,6 +149,7 @@ impl Writer {
                 Ok(()) => {}
                 Err(error) => self.findings.fail(Part::Past, unwritten(&error)),
             }
+            self.look_for_rises();
             if is_over {
                 return;
             }
@@ -149,6 +166,32 @@ impl Writer {
                 self.past = Some(past);
             }
             Err(error) => self.findings.fail(Part::Past, unusable(&error)),
+        }
+    }
+
+    /// Reports ports whose errors before correction grow, once an hour while counters are read.
+    fn look_for_rises(&mut self) {
+        let counters = &self.before;
+        if !counters.is_collecting {
+            self.rises = Rises::default();
+            self.findings.clear(Part::ErrorCorrection);
+            return;
+        }
+        let now_unix_ms = self.clock.unix_ms(counters.at);
+        let (Some(past), Some(view)) = (&self.past, self.view.get()) else {
+            return;
+        };
+        if !self.rises.is_due(now_unix_ms) {
+            return;
+        }
+        let fabric = view.snapshot().fabric.clone();
+        let ports = rises::watched(counters, counters.at);
+        let found = self
+            .rises
+            .look(&ports, &past.reader(), &fabric, now_unix_ms);
+        match found {
+            Ok(findings) => self.findings.report(Part::ErrorCorrection, findings),
+            Err(error) => tracing::warn!(%error, "the past of error correction cannot be read"),
         }
     }
 
