@@ -72,6 +72,7 @@ mod peers_web_history;
 mod peers_web_keys;
 mod peers_web_live;
 mod peers_web_overview;
+mod peers_web_pods;
 mod public_cases;
 mod sim_adaptive;
 mod sim_bringup;
