@@ -19,6 +19,7 @@
 //! * [`fuzz`] takes any bytes: records, requests, RMPP.
 //! * [`load`] runs many hosts that query the SA as fast as it answers.
 //! * [`web`] runs rsm with its page, and a browser; [`gpu_matrix`] is a GPU host for it.
+//! * [`webhook`] takes the events of managers.
 //! * [`sharing`] runs managers that share a store, [`slow_link`] stands between them and it.
 //! * [`bringup`] holds the assertions the peer tests of rsm share.
 //! * [`structure`] reads the sources of the workspace: its module graphs and sizes.
@@ -54,5 +55,6 @@ pub mod structure;
 pub mod tap;
 pub mod virtual_time;
 pub mod web;
+pub mod webhook;
 
 pub use error::Error;

@@ -21,6 +21,7 @@ mod managed_gpus;
 mod managed_history;
 mod managed_names;
 mod managed_netq;
+mod managed_notify;
 mod managed_pause;
 mod managed_questions;
 mod managed_refused_join;
