@@ -1,6 +1,6 @@
 //! The fabric as the subnet manager sees it, as far as hints need it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
@@ -54,15 +54,22 @@ pub fn host_and_device(description: &str) -> Option<(&str, &str)> {
     (words.next().is_none() && !model).then_some((host, device))
 }
 
-/// A host that was in the fabric, and of which no port is there now.
+/// A place in the fabric where something was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AbsentHost {
-    /// The devices of the host.
-    pub devices: BTreeSet<String>,
-    /// Where its first port was: a port of a switch, by name.
+pub struct FormerPlace {
+    /// A port of a switch, by name.
     pub place: String,
     /// When it was there last, in words that follow `until`.
     pub until: String,
+}
+
+/// A host of which devices were in the fabric, and are not there now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AbsentHost {
+    /// These devices of the host, and where each was.
+    pub devices: BTreeMap<String, FormerPlace>,
+    /// Where the first of them was.
+    pub first: FormerPlace,
 }
 
 /// The fabric that inventories are joined with.

@@ -52,6 +52,17 @@ pub enum InventorySource {
 }
 
 impl InventorySource {
+    /// Every source.
+    pub const ALL: [InventorySource; 7] = [
+        InventorySource::NvidiaSmi,
+        InventorySource::AmdSmi,
+        InventorySource::NcclXml,
+        InventorySource::Hwloc,
+        InventorySource::Sysfs,
+        InventorySource::Json,
+        InventorySource::Generated,
+    ];
+
     /// The name that command lines have for it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -63,6 +74,11 @@ impl InventorySource {
             InventorySource::Json => "json",
             InventorySource::Generated => "generated",
         }
+    }
+
+    /// The source with this name; `None` for one that only later versions know.
+    pub fn named(name: &str) -> Option<InventorySource> {
+        Self::ALL.into_iter().find(|source| source.name() == name)
     }
 }
 
