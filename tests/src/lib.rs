@@ -19,9 +19,10 @@
 //! * [`etcd`] runs a cluster of etcd for the shared store.
 //! * [`fuzz`] accepts arbitrary bytes: records, requests, RMPP.
 //! * [`load`] runs many hosts that query the SA as fast as it answers.
-//! * [`web`] runs rsm with its page, and a browser; [`gpu_matrix`] is a GPU host for the page.
-//! * [`sharing`] runs managers that share a store; [`slow_link`] is a proxy in front of the store.
-//! * [`bringup`] holds the assertions that rsm's peer tests share.
+//! * [`web`] runs rsm with its page, and a browser; [`gpu_matrix`] is a GPU host for it.
+//! * [`webhook`] takes the events of managers.
+//! * [`sharing`] runs managers that share a store, [`slow_link`] stands between them and it.
+//! * [`bringup`] holds the assertions the peer tests of rsm share.
 //! * [`structure`] reads the sources of the workspace: its module graphs and sizes.
 //! * [`peer`] handles missing programs, [`binaries`] finds rsm's own programs.
 
@@ -55,5 +56,6 @@ pub mod structure;
 pub mod tap;
 pub mod virtual_time;
 pub mod web;
+pub mod webhook;
 
 pub use error::Error;

@@ -1,6 +1,6 @@
 //! The fabric as the subnet manager sees it, limited to what hints need.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
@@ -54,18 +54,25 @@ pub fn host_and_device(description: &str) -> Option<(&str, &str)> {
     (words.next().is_none() && !model).then_some((host, device))
 }
 
-/// A host that was in the fabric, and none of whose ports is there now.
+/// A place in the fabric where something was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AbsentHost {
-    /// The devices of the host.
-    pub devices: BTreeSet<String>,
-    /// The name of the switch port to which the host's first port was cabled.
+pub struct FormerPlace {
+    /// A port of a switch, by name.
     pub place: String,
     /// The time when the host was last present, as text that follows `until`.
     pub until: String,
 }
 
-/// The fabric with which inventories are matched.
+/// A host of which devices were in the fabric, and are not there now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AbsentHost {
+    /// These devices of the host, and where each was.
+    pub devices: BTreeMap<String, FormerPlace>,
+    /// Where the first of them was.
+    pub first: FormerPlace,
+}
+
+/// The fabric that inventories are joined with.
 #[derive(Clone, Debug)]
 pub struct GpuFabric {
     /// The switches.

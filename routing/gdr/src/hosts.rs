@@ -229,7 +229,7 @@ impl GpuInventory {
                 .hosts()
                 .filter(|(_, devices)| looks_like(machine, |device| devices.contains_key(device)));
             let gone = fabric.absent.iter().filter(|(_, absent)| {
-                looks_like(machine, |device| absent.devices.contains(device))
+                looks_like(machine, |device| absent.devices.contains_key(device))
             });
             let gone = gone.map(|(name, _)| name.as_str());
             for name in here.map(|(name, _)| name).chain(gone) {

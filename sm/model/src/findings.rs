@@ -111,6 +111,8 @@ pub enum FindingKind {
     LinkFlapping,
     /// Link errors of a port exceed a limit, according to its counters or its traps 129 to 131.
     LinkErrors,
+    /// Errors of a link grow, and will exceed what error correction can mend.
+    ErrorCorrection,
     /// A port sends traps without pause.
     BabblingPort,
     /// A port reports key violations (traps 256 to 259).
@@ -252,6 +254,7 @@ finding_codes! {
             FindingKind::SetFailed => "set-failed",
             FindingKind::LinkFlapping => "link-flapping",
             FindingKind::LinkErrors => "link-errors",
+            FindingKind::ErrorCorrection => "error-correction",
             FindingKind::BabblingPort => "babbling-port",
             FindingKind::KeyViolation => "key-violation",
             FindingKind::ForgedTrap => "forged-trap",

@@ -4,11 +4,13 @@
 //! [`rsm_config`]. Output: datagrams of the general services, findings, and ports that routes
 //! should avoid or that should be disabled; the core decides about such ports.
 //!
-//! Each part is a state machine without I/O. [`counters`] only reads, [`health`] sends nothing, and
-//! [`congestion`] writes only settings of its own class.
+//! Each part is a state machine without I/O: [`counters`] only reads, [`health`] sends nothing,
+//! [`congestion`] writes only the settings of its own class, [`correction`] rates what forward error
+//! correction mends.
 //!
 //! The crate must never know a plan, a forwarding table, or the role of this subnet manager.
 
 pub mod congestion;
+pub mod correction;
 pub mod counters;
 pub mod health;

@@ -12,7 +12,8 @@
 //!
 //! # Stored values
 //!
-//! Errors are exact, and stored only if they moved. Traffic moves at every port, and five exact
+//! Errors are exact, and stored where they moved; symbols that error correction mended, which move
+//! everywhere, where so many are mended that a port is worth watching. Traffic moves at every port, and five exact
 //! values of 1.1 billion steps (45,056 hosts, 30 days) would take 20 GB. They are rounded to six
 //! significant bits, an error of at most 1/64, and the exponent with its mantissa goes to [pco], a
 //! compressor of columns of numbers, which uses as many bits as the values differ. General
@@ -46,6 +47,8 @@ mod tier;
 
 pub use gather::Reading;
 pub use quantity::{Counts, Quantity};
-pub use query::{Moved, MovedErrors, Part, Point, Series, Span, Trend, Trends, Wanted};
+pub use query::{
+    CorrectedStep, Moved, MovedErrors, Part, Point, Series, Span, Trend, Trends, Wanted,
+};
 pub use store::{Bounds, Past, PastReader};
 pub use tier::Tier;

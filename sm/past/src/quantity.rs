@@ -63,7 +63,7 @@ quantities! {
     Qp1Dropped = "QP1Dropped";
     /// SMPs dropped for lack of room.
     Vl15Dropped = "VL15Dropped";
-    /// Symbols that forward error correction corrected.
+    /// Symbols that forward error correction corrected, of ports that correct many.
     FecCorrectedSymbols = "PortFECCorrectedSymbolCtr";
     /// Blocks that forward error correction could not correct.
     FecUncorrectableBlocks = "PortFECUncorrectableBlockCtr";

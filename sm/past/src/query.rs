@@ -146,7 +146,16 @@ pub struct MovedErrors {
     pub last_unix_ms: u64,
 }
 
-/// Times of readings that steps of a coarser tier cover.
+/// Errors of a port before correction in a step.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CorrectedStep {
+    /// Symbols that were corrected.
+    pub symbols: u64,
+    /// Times that the link went down.
+    pub link_downs: u64,
+}
+
+/// Times of readings that steps of a coarser tier have.
 #[derive(Default)]
 struct Covered(Vec<(u64, u64)>);
 
@@ -250,9 +259,31 @@ impl PastReader {
         Ok(Trends { step_ms, steps })
     }
 
-    /// Counts in `span` of each port in `ports`, or of every port. Ports that were not read are
-    /// left out. A step that is partly in the span counts as a whole; its length is at most a
-    /// hundredth of the span, or the finest that is kept.
+    /// Errors before correction of each of `ports` in `span`, by the start of steps of `step_ms`, in
+    /// milliseconds since the Unix epoch. Steps without any are left out, and so are such ports.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn corrected(
+        &self,
+        ports: &BTreeSet<PortKey>,
+        span: Span,
+        step_ms: u64,
+    ) -> Result<BTreeMap<PortKey, BTreeMap<u64, CorrectedStep>>, StoreError> {
+        let main = self.tier_for(span, step_ms);
+        let mut visitor = CorrectedVisitor {
+            ports,
+            step_ms,
+            numbers: HashMap::new(),
+            found: BTreeMap::new(),
+        };
+        self.visit(main, span, &mut visitor)?;
+        Ok(visitor.found)
+    }
+
+    /// Counts of each of `ports` in `span`, or of every port. Ports that were not read are left out.
+    /// A step that is partly in the span counts whole; it is at most a hundredth of the
+    /// span, or as fine as steps are kept.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -557,6 +588,55 @@ fn sum_of(columns: &Columns, number: usize) -> ClassSum {
     let mut sum = ClassSum::default();
     add_ports(columns, &[number], &mut sum);
     sum
+}
+
+struct CorrectedVisitor<'a> {
+    ports: &'a BTreeSet<PortKey>,
+    step_ms: u64,
+    /// Wanted ports of the segment, by chunk and number in it.
+    numbers: HashMap<usize, BTreeMap<usize, PortKey>>,
+    found: BTreeMap<PortKey, BTreeMap<u64, CorrectedStep>>,
+}
+
+impl Visitor for CorrectedVisitor<'_> {
+    fn begin(&mut self) {
+        self.numbers.clear();
+    }
+
+    fn entry(&mut self, number: usize, entry: Entry) {
+        if self.ports.contains(&entry.key) {
+            let chunk = self.numbers.entry(number / chunk::PORTS).or_default();
+            chunk.insert(number % chunk::PORTS, entry.key);
+        }
+    }
+
+    fn step(&mut self, _: Tier, step: &Step, frames: &Frames) -> io::Result<()> {
+        let start = step.head.start - step.head.start % self.step_ms;
+        for (&chunk, ports) in &self.numbers {
+            let Some(columns) = frames.columns(step, chunk, false)? else {
+                continue;
+            };
+            for (number, quantity, count) in columns.errors {
+                let Some(&port) = ports.get(&number) else {
+                    continue;
+                };
+                let steps = self.found.entry(port);
+                let total = match quantity {
+                    Quantity::FecCorrectedSymbols => {
+                        &mut steps.or_default().entry(start).or_default().symbols
+                    }
+                    Quantity::LinkDowned => {
+                        &mut steps.or_default().entry(start).or_default().link_downs
+                    }
+                    _ => continue,
+                };
+                *total = total.saturating_add(count);
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {}
 }
 
 struct SumVisitor<'a> {

@@ -25,6 +25,8 @@ pub(super) enum Part {
     History,
     /// Recorded counters of the past.
     Past,
+    /// Errors before correction that grow.
+    ErrorCorrection,
     /// Files in OpenSM's formats.
     Dumps,
     /// Trace of all datagrams.
@@ -57,6 +59,7 @@ impl Part {
             Part::StateDir => "the state folder",
             Part::History => "the history",
             Part::Past => "the past of the counters",
+            Part::ErrorCorrection => "error correction of every link",
             Part::Dumps => "writing dumps",
             Part::Trace => "the trace",
             Part::Configuration => "the configuration",

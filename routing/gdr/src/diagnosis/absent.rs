@@ -20,7 +20,7 @@ pub(super) fn find(analysis: &Analysis, explained: &mut [Explained]) -> Vec<GpuF
         let Some(absent) = absent.filter(|_| !is_there) else {
             continue;
         };
-        let (place, until) = (&absent.place, &absent.until);
+        let (place, until) = (&absent.first.place, &absent.first.until);
         let observation = "none of its ports is in the fabric".to_owned();
         let evidence = format!("{observation}: the first was at {place} until {until}");
         let of_host = format!("at {place} until {until}");

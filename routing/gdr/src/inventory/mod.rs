@@ -54,7 +54,18 @@ pub enum InventorySource {
 }
 
 impl InventorySource {
-    /// The source's name on command lines.
+    /// Every source.
+    pub const ALL: [InventorySource; 7] = [
+        InventorySource::NvidiaSmi,
+        InventorySource::AmdSmi,
+        InventorySource::NcclXml,
+        InventorySource::Hwloc,
+        InventorySource::Sysfs,
+        InventorySource::Json,
+        InventorySource::Generated,
+    ];
+
+    /// The name that command lines have for it.
     pub const fn name(self) -> &'static str {
         match self {
             InventorySource::NvidiaSmi => "nvidia-smi",
@@ -65,6 +76,11 @@ impl InventorySource {
             InventorySource::Json => "json",
             InventorySource::Generated => "generated",
         }
+    }
+
+    /// The source with this name; `None` for one that only later versions know.
+    pub fn named(name: &str) -> Option<InventorySource> {
+        Self::ALL.into_iter().find(|source| source.name() == name)
     }
 }
 

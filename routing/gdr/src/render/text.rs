@@ -19,7 +19,7 @@ pub fn describe(analysis: &Analysis, host: &str) -> Option<String> {
     let _ = matrix(&mut out, host);
     let _ = hints(&mut out, host, &analysis.hints[place]);
     if analysis.fabric.is_some() {
-        let _ = missing_ports(&mut out, host);
+        let _ = missing_ports(&mut out, analysis, host);
     }
     let findings: Vec<_> = analysis.findings_of(&host.name).collect();
     if !findings.is_empty() {

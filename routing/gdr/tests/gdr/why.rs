@@ -1,8 +1,8 @@
 //! Answers to "why do I see no device", for a host by its name.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use rsm_gdr::fabric::AbsentHost;
+use rsm_gdr::fabric::{AbsentHost, FormerPlace};
 use rsm_gdr::render::{describe, why_unknown};
 
 use crate::faults::{Fault, fabric, with};
@@ -38,6 +38,41 @@ fn settings_of_pcie_are_told_with_their_commands() {
     }
 }
 
+fn former() -> FormerPlace {
+    FormerPlace {
+        place: "leaf-01 port 7".to_owned(),
+        until: "an hour ago".to_owned(),
+    }
+}
+
+#[test]
+fn adapter_that_left_the_fabric_has_the_cable_where_it_was() {
+    let (world, expected) = with(Fault::GuidUnknown, &fabric(16), 16, 0);
+    let mut analysis = analysed(world);
+    let host = expected.hosts.first().expect("a host").clone();
+    let device = expected.ports.first().expect("a port").split(' ').nth(1);
+    let device = device.expect("host and device").to_owned();
+    let told = describe(&analysis, &host).expect("a known host");
+    assert!(
+        told.contains("no port of the fabric has its GUIDs"),
+        "{told}"
+    );
+    let absent = AbsentHost {
+        devices: BTreeMap::from([(device.clone(), former())]),
+        first: former(),
+    };
+    let fabric = analysis.fabric.as_mut().expect("a fabric");
+    fabric.absent.insert(host.clone(), absent);
+    let told = describe(&analysis, &host).expect("a known host");
+    let line = told.lines().find(|line| line.contains(" it was at "));
+    let line = line.unwrap_or_else(|| panic!("{told}"));
+    assert!(line.contains(&device), "{line}");
+    assert!(
+        line.contains("at leaf-01 port 7 until an hour ago: look at the cable there"),
+        "{line}"
+    );
+}
+
 #[test]
 fn host_without_inventory_is_told_from_one_that_left_and_one_that_never_came() {
     let (world, expected) = with(Fault::WithoutInventory, &fabric(16), 16, 0);
@@ -47,9 +82,8 @@ fn host_without_inventory_is_told_from_one_that_left_and_one_that_never_came() {
     assert!(told.contains("the fabric has 10 devices of it"), "{told}");
     assert!(told.contains("rsm-agent"), "{told}");
     let absent = AbsentHost {
-        devices: BTreeSet::new(),
-        place: "leaf-01 port 7".to_owned(),
-        until: "an hour ago".to_owned(),
+        devices: BTreeMap::new(),
+        first: former(),
     };
     let fabric = analysis.fabric.as_mut().expect("a fabric");
     fabric.absent.insert("host-900".to_owned(), absent);

@@ -13,6 +13,8 @@ use rsm_mad::wire::vendor::GeneralInfoMad;
 use rsm_model::capabilities::is_nvidia;
 use rsm_model::fabric::{Node, Port};
 
+use crate::correction;
+
 use super::causes::{Corrections, RcvCauses, XmitCauses};
 use super::config::CountersConfig;
 use super::port::{NarrowEnd, PortReading, Sample, TRAFFIC};
@@ -186,7 +188,7 @@ impl Agent {
             }
             let is_external = !shown.is_switch || number != 0;
             self.linked[index] = is_external && port.up && port.peer.is_some();
-            reading.set_link(link_bytes(port));
+            reading.set_link(link_bytes(port), mendable_per_s(port));
         }
     }
 
@@ -404,7 +406,7 @@ impl Agent {
                 Next::GoOn
             }
             Request::RcvCauses(port) | Request::XmitCauses(port) | Request::Corrections(port) => {
-                self.take_causes(request, port, data);
+                self.take_causes(request, port, data, now);
                 Next::GoOn
             }
         };
@@ -508,6 +510,7 @@ impl Agent {
             return false;
         };
         let port = self.shown.first.0 + round.cursor as u8;
+        let key = PortKey::new(self.shown.key.node, PortNum(port));
         let shown = Arc::make_mut(&mut self.shown);
         let Some(reading) = shown.ports.get_mut(round.cursor) else {
             return false;
@@ -523,24 +526,27 @@ impl Agent {
         if taken.xmit_moved && !refused.xmit_causes {
             round.causes.push(Request::XmitCauses(port));
         }
-        if taken.link_moved && tells_corrections {
+        let is_due = taken.link_moved || reading.is_correction_due(key, now);
+        if is_due && tells_corrections {
             round.causes.push(Request::Corrections(port));
         }
         taken.reset
     }
 
-    fn take_causes(&mut self, request: Request, port: u8, data: &[u8; PERF_DATA_LEN]) {
+    fn take_causes(&mut self, request: Request, port: u8, data: &[u8; PERF_DATA_LEN], now: Time) {
         self.drop_causes();
         let shown = Arc::make_mut(&mut self.shown);
         let index = usize::from(port).wrapping_sub(shown.first.index());
         let Some(reading) = shown.ports.get_mut(index) else {
             return;
         };
-        reading.set_causes(|causes| match request {
-            Request::RcvCauses(_) => causes.rcv = Some(RcvCauses::read(data)),
-            Request::Corrections(_) => causes.corrections = Some(Corrections::read(data)),
-            _ => causes.xmit = Some(XmitCauses::read(data)),
-        });
+        match request {
+            Request::Corrections(_) => reading.take_corrections(Corrections::read(data), now),
+            Request::RcvCauses(_) => {
+                reading.set_causes(|causes| causes.rcv = Some(RcvCauses::read(data)));
+            }
+            _ => reading.set_causes(|causes| causes.xmit = Some(XmitCauses::read(data))),
+        }
     }
 
     fn drop_causes(&mut self) {
@@ -610,6 +616,16 @@ impl Agent {
 fn next(at: Time, every: Duration, now: Time) -> Time {
     let next = at + every;
     if next > now { next } else { now + every }
+}
+
+/// Symbols per second that the error correction of a link can mend; zero if it has none.
+fn mendable_per_s(port: &Port) -> f32 {
+    let rate = port.link_rate().filter(|_| port.up);
+    let mendable = rate.and_then(|rate| {
+        let mbps = f64::from(rate.data_mbps());
+        correction::mendable_per_s(rate.speed, port.error_correction, mbps)
+    });
+    mendable.unwrap_or(0.0) as f32
 }
 
 /// Bytes per second that a link carries in one direction; zero if its rate is not known.

@@ -12,9 +12,6 @@ pub struct Causes {
     pub rcv: Option<RcvCauses>,
     /// Causes of PortXmitDiscards; `None` if the device does not show them, or was not asked.
     pub xmit: Option<XmitCauses>,
-    /// Blocks and symbols of forward error correction, read after link errors moved; `None` if the
-    /// device does not show them, or was not asked.
-    pub corrections: Option<Corrections>,
 }
 
 /// Counters of Reed-Solomon error correction: corrected and uncorrectable blocks (IBA 16.1.4.12).

@@ -15,7 +15,7 @@
 //! | sums | AllPortSelect at each switch that has it | every [`CountersConfig::interval`] |
 //! | ports | each cabled port of a switch | every [`CountersConfig::ports_interval`], at once where the sum of error counters moved |
 //! | causes | PortRcvErrorDetails, PortXmitDiscardDetails | where PortRcvErrors or PortXmitDiscards moved |
-//! | corrections | PortExtendedSpeedsCounters | where an agent has them (IsRSFECModeCountersSupported), and errors of the link moved |
+//! | corrections | PortExtendedSpeedsCounters, where an agent has them (IsRSFECModeCountersSupported) | every hour on links with a Reed-Solomon code, and where errors of the link moved |
 //! | firmware | GeneralInfo of the vendor's class, of NVIDIA devices | every hour |
 //! | adapters | each port of a channel adapter or router | every [`CountersConfig::adapters_interval`] |
 //!
@@ -26,6 +26,7 @@ mod agent;
 mod causes;
 mod collector;
 mod config;
+mod corrected;
 mod port;
 mod request;
 mod snapshot;
@@ -36,6 +37,7 @@ mod tests;
 pub use self::causes::Causes;
 pub use self::collector::{Collector, CountedSubnet, PlannedLevels, Routes, Transmit};
 pub use self::config::CountersConfig;
+pub use self::corrected::{Corrected, MovedCorrections};
 pub use self::port::{ErrorRates, PortReading, Rates, RecentErrors, TRAFFIC};
 pub use self::snapshot::{
     AgentCounters, AgentState, CountersSnapshot, DeviceFirmware, PortCounters,

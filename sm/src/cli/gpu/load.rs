@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::{
-    InventoryFormat, MAX_BYTES, MAX_STREAM_BYTES, host_of_file, hosts_of_stream, import,
+    HostStream, InventoryFormat, MAX_BYTES, MAX_STREAM_BYTES, host_of_file, hosts_of_stream,
+    import, is_copy,
 };
 use rsm_gdr::inventory::HostInventory;
 
@@ -31,8 +32,11 @@ const DEFAULT: &str = "default";
 pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<GpuInventory> {
     let mut inventory = GpuInventory::new();
     if !path.is_dir() {
-        if let Some(hosts) = stream(path)? {
-            for (name, text) in hosts {
+        if let Some(stream) = stream(path)? {
+            for (name, told) in &stream.silent {
+                skipped(path, &format!("host {name} has printed nothing ({told})"));
+            }
+            for (name, text) in stream.hosts {
                 let shown = || format!("{}, host {name}", path.display());
                 let bytes = text.as_bytes();
                 let told = import(InventoryFormat::detect(bytes), bytes).with_context(shown)?;
@@ -57,8 +61,8 @@ pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<GpuInve
     Ok(inventory)
 }
 
-/// Text of each host in the output of a parallel shell; `None` for a file of one host.
-fn stream(path: &Path) -> anyhow::Result<Option<BTreeMap<String, String>>> {
+/// The text of each host in the output of a parallel shell; `None` for a file of one host.
+fn stream(path: &Path) -> anyhow::Result<Option<HostStream>> {
     let shown = path.display();
     let size = fs::metadata(path).with_context(|| format!("cannot read {shown}"))?;
     ensure!(
@@ -85,6 +89,10 @@ fn hosts(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
         let Some(name) = file.file_name().and_then(|name| name.to_str()) else {
             bail!("{} is not named after a host", file.display());
         };
+        if is_copy(name) {
+            skipped(&file, "a copy of a file");
+            continue;
+        }
         let host = host_of_file(name).to_owned();
         hosts.entry(host).or_default().push(file);
     }
@@ -98,7 +106,17 @@ fn hosts(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
     Ok(hosts)
 }
 
-/// Merges several files of one host. If they disagree, the first file applies, and a warning says
+/// Says what is left out.
+fn skipped(path: &Path, why: &str) {
+    // The other inventories are right even if the note cannot be written.
+    drop(writeln!(
+        std::io::stderr(),
+        "{}: {why}, left out",
+        path.display()
+    ));
+}
+
+/// Merges several files of one host. Where they disagree, the first one holds, and a warning says
 /// so.
 ///
 /// # Errors

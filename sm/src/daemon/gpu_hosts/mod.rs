@@ -14,7 +14,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rsm_api::limits::MAX_STATUS_NAMES;
 use rsm_api::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
-use rsm_gdr::fabric::{AbsentHost, host_and_device};
+use rsm_gdr::fabric::{AbsentHost, FormerPlace, host_and_device};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::HostInventory;
 use rsm_gdr::{Analysis, AnalysisConfig};
@@ -262,20 +262,22 @@ fn adaptive_levels(snapshot: &Snapshot) -> u16 {
     in_force.map_or(0, |adaptive| adaptive.sls)
 }
 
-/// Hosts that the descriptions of missing nodes name, each with the place of its first missing
-/// node.
+/// The hosts that missing nodes describe, each with the places of its devices.
 fn absent(gone: Vec<GoneNode>) -> BTreeMap<String, AbsentHost> {
     let mut hosts: BTreeMap<String, AbsentHost> = BTreeMap::new();
     for node in gone {
         let Some((host, device)) = host_and_device(&node.description) else {
             continue;
         };
-        let of_host = hosts.entry(host.to_owned()).or_insert_with(|| AbsentHost {
-            devices: BTreeSet::new(),
+        let former = FormerPlace {
             place: node.place.clone(),
             until: node.until.clone(),
+        };
+        let of_host = hosts.entry(host.to_owned()).or_insert_with(|| AbsentHost {
+            devices: BTreeMap::new(),
+            first: former.clone(),
         });
-        of_host.devices.insert(device.to_owned());
+        of_host.devices.insert(device.to_owned(), former);
     }
     hosts
 }

@@ -1,10 +1,13 @@
 //! Records the counters on its own thread: every ten seconds it takes the new readings, adds them
 //! to the steps under way, and writes the completed steps.
 //!
-//! The collector never waits for the record: the thread compares two of the collector's snapshots.
-//! A step that cannot be written is lost, with a finding; later steps are recorded.
+//! Once an hour it looks for ports whose errors before correction grow (`rises`).
+//!
+//! The collector waits for neither: the thread compares two of its snapshots. A step that cannot be
+//! written is lost, with a finding, and later ones are kept.
 
 mod readings;
+mod rises;
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -17,9 +20,10 @@ use rsm_monitor::counters::CountersSnapshot;
 use rsm_past::{Bounds, PastReader, Tier};
 use rsm_store::StoreError;
 use rsm_store::io::Disk;
-use rsm_view::publish::{CountersSource, PastSource, UnixClock as _};
+use rsm_view::publish::{CountersSource, PastSource, UnixClock as _, View};
 
 use self::readings::Differ;
+use self::rises::Rises;
 use super::clock::Clock;
 use super::compute;
 use super::findings::{DaemonFindings, Part};
@@ -53,6 +57,7 @@ impl PastSource for Opened {
 /// Recorded past, and the thread that writes it.
 pub(super) struct Past {
     opened: Arc<Opened>,
+    view: Arc<OnceLock<Arc<View>>>,
     stop: SyncSender<()>,
     thread: JoinHandle<()>,
 }
@@ -70,6 +75,7 @@ impl Past {
         source: Arc<dyn CountersSource>,
     ) -> anyhow::Result<Past> {
         let opened = Arc::<Opened>::default();
+        let view = Arc::<OnceLock<Arc<View>>>::default();
         let (stop, stopped) = sync_channel(1);
         let mut writer = Writer {
             folder,
@@ -77,6 +83,8 @@ impl Past {
             findings,
             source,
             opened: opened.clone(),
+            view: view.clone(),
+            rises: Rises::default(),
             past: None,
             differ: Differ::default(),
             before: CountersSnapshot::default(),
@@ -87,12 +95,18 @@ impl Past {
             .context("cannot start the thread of the past of the counters")?;
         Ok(Past {
             opened,
+            view,
             stop,
             thread,
         })
     }
 
-    /// Access to the written steps.
+    /// Gives the names that findings about ports need; without them there are none.
+    pub(super) fn name_ports(&self, view: &Arc<View>) {
+        self.view.get_or_init(|| view.clone());
+    }
+
+    /// Access to what has been written.
     pub(super) fn source(&self) -> Arc<dyn PastSource> {
         self.opened.clone()
     }
@@ -114,6 +128,8 @@ struct Writer {
     findings: DaemonFindings,
     source: Arc<dyn CountersSource>,
     opened: Arc<Opened>,
+    view: Arc<OnceLock<Arc<View>>>,
+    rises: Rises,
     past: Option<rsm_past::Past>,
     differ: Differ,
     /// Readings at the last check.
@@ -133,6 +149,7 @@ impl Writer {
                 Ok(()) => {}
                 Err(error) => self.findings.fail(Part::Past, unwritten(&error)),
             }
+            self.look_for_rises();
             if is_over {
                 return;
             }
@@ -152,7 +169,33 @@ impl Writer {
         }
     }
 
-    /// Adds the readings since the last check; `is_last` also writes the steps under way.
+    /// Reports ports whose errors before correction grow, once an hour while counters are read.
+    fn look_for_rises(&mut self) {
+        let counters = &self.before;
+        if !counters.is_collecting {
+            self.rises = Rises::default();
+            self.findings.clear(Part::ErrorCorrection);
+            return;
+        }
+        let now_unix_ms = self.clock.unix_ms(counters.at);
+        let (Some(past), Some(view)) = (&self.past, self.view.get()) else {
+            return;
+        };
+        if !self.rises.is_due(now_unix_ms) {
+            return;
+        }
+        let fabric = view.snapshot().fabric.clone();
+        let ports = rises::watched(counters, counters.at);
+        let found = self
+            .rises
+            .look(&ports, &past.reader(), &fabric, now_unix_ms);
+        match found {
+            Ok(findings) => self.findings.report(Part::ErrorCorrection, findings),
+            Err(error) => tracing::warn!(%error, "the past of error correction cannot be read"),
+        }
+    }
+
+    /// Adds what was read since the last look; with `is_last` writes the steps under way.
     fn look(&mut self, is_last: bool) -> Result<(), StoreError> {
         let now = self.source.counters();
         let before = std::mem::replace(&mut self.before, now);

@@ -49,7 +49,10 @@ impl Differ {
     fn add(&mut self, before: &AgentCounters, now: &AgentCounters, unix_ms: &impl Fn(Time) -> u64) {
         for (port, reading) in now.ports() {
             let earlier = before.port(port.port);
-            let earlier = earlier.filter(|earlier| earlier.at() != reading.at());
+            let moved = |earlier: &&PortReading| {
+                earlier.at() != reading.at() || corrected_at(earlier) != corrected_at(reading)
+            };
+            let earlier = earlier.filter(moved);
             let read = earlier.and_then(|earlier| self.reading(port, earlier, reading, unix_ms));
             self.readings.extend(read.map(|read| Reading {
                 is_switch: now.is_switch,
@@ -71,16 +74,18 @@ impl Differ {
                 counts[quantity] = now.checked_sub(before)?;
             }
         }
-        let corrections = |reading: &PortReading| reading.causes()?.corrections;
-        if let (Some(before), Some(now)) = (corrections(before), corrections(now)) {
-            // These counters have no totals; after a reset, counts continue with the next reading.
-            let moved = |now: u32, before: u32| u64::from(now.saturating_sub(before));
-            counts[Quantity::FecCorrectedSymbols] =
-                moved(now.corrected_symbols, before.corrected_symbols);
-            counts[Quantity::FecUncorrectableBlocks] =
-                moved(now.uncorrectable_blocks, before.uncorrectable_blocks);
+        let corrected = now.corrected();
+        if let Some(corrected) = corrected.filter(|one| Some(one.at) != corrected_at(before))
+            && let Some(moved) = corrected.moved
+        {
+            // Every link corrects symbols, and all of them would fill the disk.
+            if corrected.is_watched() {
+                counts[Quantity::FecCorrectedSymbols] = moved.symbols;
+            }
+            counts[Quantity::FecUncorrectableBlocks] = moved.lost_blocks;
         }
-        let since = before.at().filter(|_| now.rates().is_some());
+        let has_traffic = now.rates().is_some() && before.at() != now.at();
+        let since = before.at().filter(|_| has_traffic);
         Some(Reading {
             port,
             is_switch: false,
@@ -89,4 +94,9 @@ impl Differ {
             counts,
         })
     }
+}
+
+/// Time at which counters of error correction were read.
+fn corrected_at(reading: &PortReading) -> Option<Time> {
+    reading.corrected().map(|corrected| corrected.at)
 }

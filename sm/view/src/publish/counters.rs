@@ -17,7 +17,8 @@ use rsm_mad::Time;
 use rsm_mad::wire::perf::Counter;
 use rsm_model::fabric::Fabric;
 use rsm_monitor::counters::{
-    self, AgentCounters, Causes, CountersSnapshot, PortCounters, PortReading, TRAFFIC,
+    self, AgentCounters, Corrected, CountersSnapshot, MovedCorrections, PortCounters, PortReading,
+    TRAFFIC,
 };
 
 use super::api_view::{PartKey, api_key, core_key, description};
@@ -215,6 +216,19 @@ impl PublishedCounters {
             },
             peer: peer.map(|peer| api_key(peer).into()),
             peer_description: peer.map_or_else(String::new, |peer| description(fabric, peer.node)),
+            error_correction: reading.corrected().map(|done| self.correction(done)),
+        }
+    }
+
+    fn correction(&self, done: &Corrected) -> v1::ErrorCorrection {
+        let per_hour =
+            |moved: MovedCorrections| moved.lost_blocks as f64 * 3600.0 / moved.over.as_secs_f64();
+        v1::ErrorCorrection {
+            read_unix_ms: self.view.clock.unix_ms(done.at),
+            corrected_per_s: done.symbols_per_s(),
+            mendable_per_s: (done.mendable_per_s > 0.0).then(|| done.mendable_per_s.into()),
+            lost_blocks_per_hour: done.moved.map(per_hour),
+            full: done.is_full(),
         }
     }
 }
@@ -401,7 +415,7 @@ impl CountersQueries for PublishedCounters {
                 guid: guid_of(&port),
                 is_switch: port.agent.is_switch,
                 totals: &totals,
-                causes: &causes(reading.causes()),
+                causes: &causes(reading),
                 xmit_bytes_per_s: rates.map(|rates| rates.xmit_bytes.into()),
                 rcv_bytes_per_s: rates.map(|rates| rates.rcv_bytes.into()),
                 wait_share: rates.and_then(|rates| rates.wait_share).map(f64::from),
@@ -484,10 +498,10 @@ fn error_counters() -> impl Iterator<Item = Counter> {
     counters.filter(|one| !TRAFFIC.contains(one))
 }
 
-/// Causes of PortRcvErrors and PortXmitDiscards by their names in the specification (IBA 16.1.4.1
-/// and 16.1.4.2), and results of forward error correction (IBA 16.1.4.12); empty until they were
-/// read.
-fn causes(causes: Option<&Causes>) -> Vec<(&'static str, u64)> {
+/// Causes of PortRcvErrors and PortXmitDiscards by the specification's names (IBA 16.1.4.1 and
+/// 16.1.4.2), and results of forward error correction (IBA 16.1.4.12); empty before they were read.
+fn causes(reading: &PortReading) -> Vec<(&'static str, u64)> {
+    let causes = reading.causes();
     let rcv = causes.and_then(|causes| causes.rcv).map(|rcv| {
         [
             ("PortLocalPhysicalErrors", rcv.local_physical),
@@ -506,7 +520,8 @@ fn causes(causes: Option<&Causes>) -> Vec<(&'static str, u64)> {
             ("PortSwHOQLifetimeLimitDiscards", xmit.hoq_lifetime),
         ]
     });
-    let corrections = causes.and_then(|causes| causes.corrections).map(|done| {
+    let corrections = reading.corrected().map(|corrected| {
+        let done = corrected.counters;
         [
             ("SyncHeaderErrorCounter", done.sync_header_errors.into()),
             ("UnknownBlockCounter", done.unknown_blocks.into()),

@@ -26,6 +26,9 @@ const PCIE_LINK: &str = "a PCIe link, like x16 32.0 GT/s";
 #[derive(Serialize, Deserialize)]
 struct Host {
     version: u64,
+    /// Source that this file was made of; none for a file written by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     machine: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -186,7 +189,9 @@ fn model(file: Noted<Host>) -> Result<HostInventory, ImportReason> {
     if file.version != VERSION {
         return Err(ImportReason::Version(file.version));
     }
-    let mut host = HostInventory::empty(InventorySource::Json);
+    // A source of a later version is told as that of this file.
+    let source = file.source.as_deref().and_then(InventorySource::named);
+    let mut host = HostInventory::empty(source.unwrap_or(InventorySource::Json));
     notes.0.extend(file.unknown_members);
     host.machine = file.machine;
     host.domain = file.nvlink_domain.as_deref().map(domain).transpose()?;
@@ -338,8 +343,7 @@ fn links(entry: Links, host: &mut HostInventory, notes: &mut Notes) -> Result<()
     Ok(())
 }
 
-/// Writes the inventory in rsm's own format. Reading it returns an equal inventory, except for the
-/// source.
+/// The inventory in rsm's own format; read again, it is the same.
 pub fn to_json(host: &HostInventory) -> String {
     // Serialising plain structures with text keys cannot fail.
     serde_json::to_string_pretty(&entry_of(host)).unwrap_or_default()
@@ -356,6 +360,7 @@ fn entry_of(host: &HostInventory) -> Host {
     let row = |gpu: usize| (0..ports).map(|port| tier(gpu, port)).collect();
     Host {
         version: VERSION,
+        source: (host.source != InventorySource::Json).then(|| host.source.name().to_owned()),
         machine: host.machine.clone(),
         nvlink_domain: host.domain.as_ref().map(ToString::to_string),
         gpus: host.gpus.iter().map(|gpu| gpu_entry(gpu).into()).collect(),

@@ -5,10 +5,12 @@ mod tests;
 
 use std::time::Duration;
 
+use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_mad::wire::perf::{Counter, CounterSet};
 
-use crate::counters::causes::Causes;
+use crate::counters::causes::{Causes, Corrections};
+use crate::counters::corrected::Corrected;
 
 /// The counters that traffic moves. All other counters count errors.
 pub const TRAFFIC: [Counter; 9] = [
@@ -159,8 +161,8 @@ impl RecentErrors {
     }
 }
 
-/// The counters of a port as last read. A reading takes 128 bytes, and some 400 more once the port
-/// has counted an error.
+/// The counters of a port as last read. It has 144 bytes, and some 400 more once the port has
+/// counted an error.
 ///
 /// A total begins with the hardware's value at the first reading. It grows by everything counted
 /// since, even if the hardware's counter is reset or wraps.
@@ -172,6 +174,9 @@ pub struct PortReading {
     rates: Option<Rates>,
     /// Bytes per second that the link carries in one direction; zero if its rate is unknown.
     link_bytes: f32,
+    /// Symbols per second that error correction can mend; zero if not known, or the link has none.
+    mendable_per_s: f32,
+    corrected: Option<Box<Corrected>>,
     present: Mask,
     /// Counters at their highest value, which count no more until another program resets them.
     full: Mask,
@@ -282,6 +287,8 @@ impl Default for PortReading {
             totals: [0; TRAFFIC.len()],
             rates: None,
             link_bytes: 0.0,
+            mendable_per_s: 0.0,
+            corrected: None,
             present: Mask::default(),
             full: Mask::default(),
             reset: false,
@@ -350,6 +357,12 @@ impl PortReading {
         Some(RecentErrors { from, counts })
     }
 
+    /// What forward error correction mended; `None` if the device does not show it, or it has not
+    /// been read.
+    pub fn corrected(&self) -> Option<&Corrected> {
+        self.corrected.as_deref()
+    }
+
     /// The causes of received errors and of discards; `None` if they were not read.
     pub fn causes(&self) -> Option<&Causes> {
         self.rest.as_ref()?.causes.as_deref()
@@ -414,15 +427,29 @@ impl PortReading {
         }
     }
 
-    /// Sets the rate of the link in bytes per second; zero if it is not known.
-    pub(super) fn set_link(&mut self, bytes_per_s: f32) {
-        self.link_bytes = bytes_per_s;
+    /// Sets the rate of the link in bytes per second, and the symbols per second that its error
+    /// correction can mend; zero if they are not known.
+    pub(super) fn set_link(&mut self, bytes_per_s: f32, mendable_per_s: f32) {
+        (self.link_bytes, self.mendable_per_s) = (bytes_per_s, mendable_per_s);
+    }
+
+    /// Whether counters of error correction are read again.
+    pub(super) fn is_correction_due(&self, port: PortKey, now: Time) -> bool {
+        let last = self.corrected.as_ref().map(|corrected| corrected.at);
+        self.mendable_per_s > 0.0 && Corrected::is_due(port, last, now)
+    }
+
+    pub(super) fn take_corrections(&mut self, counters: Corrections, now: Time) {
+        let before = self.corrected.as_deref();
+        let corrected = Corrected::next(before, counters, self.mendable_per_s, now);
+        self.corrected = Some(Box::new(corrected));
     }
 
     /// Starts again after the port got another cable: its former errors say nothing about the new
     /// cable.
     pub(super) fn begin_anew(&mut self) {
         self.rates = None;
+        self.corrected = None;
         let at = self.at;
         if let Some(rest) = &mut self.rest {
             rest.window = Window::new(at);

@@ -3,9 +3,9 @@
 use super::*;
 
 #[test]
-fn a_port_without_errors_takes_128_bytes() {
+fn a_port_without_errors_takes_144_bytes() {
     assert!(
-        size_of::<PortReading>() <= 128,
+        size_of::<PortReading>() <= 144,
         "{}",
         size_of::<PortReading>()
     );

@@ -2,14 +2,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_ids::{Guid, Lid, Lmc, PortKey, PortNum};
+use rsm_ids::{Guid, Lid, LinkSpeed, Lmc, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{Datagram, Inbound, SendFailure};
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{Class, MadHeader, Method, Status};
 use rsm_mad::wire::perf::{
     ALL_PORTS, Counter, CounterSet, PERF_DATA_LEN, PerfCapabilityMask, PerfCapabilityMask2,
-    PerfMad, PortCounterAttribute, PortCounters, PortCountersExtended, attribute,
+    PerfMad, PortCounterAttribute, PortCounters, PortCountersExtended, PortExtendedSpeedsCounters,
+    attribute,
 };
 use rsm_mad::wire::sa::{ClassPortInfo, Record as _, SaCapabilityMask, SaCapabilityMask2};
 use rsm_mad::wire::vendor::{FirmwareVersion, GENERAL_INFO, GeneralInfoMad};
@@ -39,6 +40,8 @@ struct Device {
     firmware: FirmwareVersion,
     /// Whether requests of the vendor's class stay without an answer.
     ignores_vendor: bool,
+    /// Symbols that error correction has corrected.
+    corrected: BTreeMap<u8, u32>,
 }
 
 impl Device {
@@ -81,6 +84,11 @@ impl Device {
             attribute::PORT_COUNTERS => {
                 PortCounters::from_data_mut(data).set_counters(&self.sum(port));
             }
+            attribute::PORT_EXTENDED_SPEEDS_COUNTERS => {
+                let symbols = self.corrected.get(&port).copied().unwrap_or_default();
+                let counters = PortExtendedSpeedsCounters::from_data_mut(data);
+                counters.set_corrected_symbols(symbols);
+            }
             _ => {
                 PortCountersExtended::from_data_mut(data).set_counters(&self.sum(port));
             }
@@ -116,7 +124,11 @@ struct Bench {
 
 /// One leaf with two hosts under two spines, and the same once more. LIDs go up with the node.
 fn fabric() -> Fabric {
-    let (mut nodes, cables) = generate("pgft:2;2,2;1,2;1,1").unwrap().into_parts();
+    fabric_at(None)
+}
+
+fn fabric_at(speed: Option<LinkSpeed>) -> Fabric {
+    let (mut nodes, mut cables) = generate("pgft:2;2,2;1,2;1,1").unwrap().into_parts();
     for (node, lid) in nodes.iter_mut().zip(1..) {
         let port = match node.kind {
             NodeKind::Switch => PortNum::ZERO,
@@ -128,6 +140,9 @@ fn fabric() -> Fabric {
             lmc: Lmc::ZERO,
         };
         node.ports.insert(port, spec);
+    }
+    if let Some(speed) = speed {
+        cables.iter_mut().for_each(|cable| cable.speed = speed);
     }
     Fabric::of_netlist(&Netlist::new(nodes, cables).unwrap())
 }
@@ -161,6 +176,11 @@ impl Bench {
         };
         bench.follow();
         bench
+    }
+
+    fn set_speed(&mut self, speed: LinkSpeed) {
+        self.subnet.fabric = Arc::new(fabric_at(Some(speed)));
+        self.follow();
     }
 
     fn follow(&mut self) {
@@ -680,13 +700,15 @@ fn causes_are_read_where_errors_moved() {
     );
 }
 
+/// Ports that were asked for their corrections.
+fn asked_for_corrections(bench: &mut Bench, lid: Lid) -> Vec<u8> {
+    let asked = bench.asked(lid).into_iter();
+    let asked = asked.filter(|&(attribute, _)| attribute == 0x1F);
+    asked.map(|(_, port)| port).collect()
+}
+
 #[test]
 fn corrections_are_read_where_the_mask_has_them_and_errors_of_the_link_moved() {
-    let speeds = |bench: &mut Bench, lid| -> Vec<u8> {
-        let asked = bench.asked(lid).into_iter();
-        let asked = asked.filter(|&(attribute, _)| attribute == 0x1F);
-        asked.map(|(_, port)| port).collect()
-    };
     for (bit, expected) in [
         (PerfCapabilityMask(0), 0),
         (PerfCapabilityMask::RS_FEC_COUNTERS, 1),
@@ -694,21 +716,61 @@ fn corrections_are_read_where_the_mask_has_them_and_errors_of_the_link_moved() {
         let mut device = modern();
         device.mask = device.mask | bit;
         let mut bench = Bench::new(&device);
+        bench.set_speed(LinkSpeed::Fdr);
         let (switch, lid) = bench.switch();
         bench.run(MINUTE);
-        assert_eq!(speeds(&mut bench, lid), [0; 0], "nothing has moved");
+        assert_eq!(asked_for_corrections(&mut bench, lid), [0; 0], "no code");
         bench.add(lid, 1, Counter::XmitData, 1000);
         bench.add(lid, 1, Counter::XmitDiscards, 7);
         bench.run(Duration::from_secs(31));
-        assert_eq!(speeds(&mut bench, lid), [0; 0], "no error of the link");
+        let asked = asked_for_corrections(&mut bench, lid);
+        assert_eq!(asked, [0; 0], "no error of the link");
         bench.add(lid, 1, Counter::SymbolError, 3);
         bench.run(Duration::from_secs(31));
-        assert_eq!(speeds(&mut bench, lid), vec![1; expected]);
+        let asked = asked_for_corrections(&mut bench, lid);
+        assert_eq!(asked, vec![1; expected]);
         let snapshot = bench.snapshot();
         let reading = snapshot.port(key(switch, 1)).unwrap().reading;
-        let corrections = reading.causes().and_then(|causes| causes.corrections);
-        assert_eq!(corrections.is_some(), expected > 0);
+        assert_eq!(reading.corrected().is_some(), expected > 0);
     }
+}
+
+#[test]
+fn corrections_of_links_with_a_code_are_read_every_hour_and_rated() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let mut device = modern();
+    device.mask = device.mask | PerfCapabilityMask::RS_FEC_COUNTERS;
+    device.corrected.insert(1, 500);
+    let mut bench = Bench::new(&device);
+    bench.set_speed(LinkSpeed::Ndr);
+    let (switch, lid) = bench.switch();
+    bench.run(MINUTE);
+    let mut ports = asked_for_corrections(&mut bench, lid);
+    ports.sort_unstable();
+    let cabled: Vec<u8> = (1..=ports.len() as u8).collect();
+    assert_eq!(ports, cabled, "each port at first");
+    // The first reading in a port's own phase comes within the hour.
+    bench.run(HOUR);
+    bench.asked(lid);
+    bench.device(lid).corrected.insert(1, 500 + 36_000_000);
+    bench.run(HOUR);
+    let mut ports = asked_for_corrections(&mut bench, lid);
+    ports.sort_unstable();
+    assert_eq!(ports, cabled, "each port once an hour");
+    let snapshot = bench.snapshot();
+    let corrected = |port| {
+        snapshot
+            .port(key(switch, port))
+            .unwrap()
+            .reading
+            .corrected()
+    };
+    let rate = corrected(1).unwrap().symbols_per_s().unwrap();
+    assert!((9_900.0..=10_100.0).contains(&rate), "{rate}");
+    let share = corrected(1).unwrap().share().unwrap();
+    assert!((0.9e-4..1.1e-4).contains(&share), "{share:e}");
+    assert!(corrected(1).unwrap().is_watched());
+    assert!(!corrected(2).unwrap().is_watched());
 }
 
 #[test]
@@ -718,6 +780,7 @@ fn agent_that_refuses_corrections_is_not_asked_for_them_again() {
     let refused = Status::UNSUPPORTED_METHOD_ATTRIBUTE;
     device.refuses.insert(0x1F, refused);
     let mut bench = Bench::new(&device);
+    bench.set_speed(LinkSpeed::Fdr);
     let (_, lid) = bench.switch();
     bench.run(MINUTE);
     bench.asked(lid);

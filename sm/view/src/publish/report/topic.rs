@@ -95,7 +95,9 @@ impl Topic {
             | Kind::LocalPort
             | Kind::DeviceHabit => Topic::Nodes,
             Kind::LinkMismatch | Kind::LinkSlow => Topic::LinkRates,
-            Kind::LinkFlapping | Kind::LinkErrors | Kind::BabblingPort => Topic::LinkErrors,
+            Kind::LinkFlapping | Kind::LinkErrors | Kind::BabblingPort | Kind::ErrorCorrection => {
+                Topic::LinkErrors
+            }
             Kind::LoopbackCable
             | Kind::SelfCabled
             | Kind::CableMissing
