@@ -47,7 +47,7 @@ fn at(seconds: u64) -> Time {
 #[test]
 fn rates_need_two_readings_and_old_errors_are_no_rate() {
     let mut port = PortReading::default();
-    port.set_link(1e10);
+    port.set_link(1e10, 0.0);
     let first = sample(
         &[(Counter::XmitData, 1000), (Counter::SymbolError, 70)],
         false,
@@ -98,7 +98,7 @@ fn counter_that_goes_back_gives_no_rate_and_keeps_its_total() {
 #[test]
 fn narrow_data_counter_that_wraps_goes_on_counting() {
     let mut port = PortReading::default();
-    port.set_link(1e6);
+    port.set_link(1e6, 0.0);
     let near = NARROW_SPAN - 100;
     let values = |data, packets| {
         let values = [(Counter::XmitData, data), (Counter::XmitPkts, packets)];
@@ -119,7 +119,7 @@ fn narrow_data_counter_that_wraps_goes_on_counting() {
 #[test]
 fn narrow_counter_at_its_end_has_no_rate_until_it_is_reset() {
     let mut port = PortReading::default();
-    port.set_link(1e6);
+    port.set_link(1e6, 0.0);
     let values = |data, packets| {
         let values = [(Counter::XmitData, data), (Counter::XmitPkts, packets)];
         sample(&values, true)
@@ -142,7 +142,7 @@ fn narrow_counter_at_its_end_has_no_rate_until_it_is_reset() {
 fn fast_link_with_narrow_data_counters_has_no_rate_of_data() {
     let mut port = PortReading::default();
     // At 400 Gb/s, a counter passes all its values in a third of a second.
-    port.set_link(5e10);
+    port.set_link(5e10, 0.0);
     let values = |data| sample(&[(Counter::XmitData, data)], true);
     port.take(&values(7), NarrowEnd::Unknown, at(0));
     port.take(&values(9), NarrowEnd::Unknown, at(30));
