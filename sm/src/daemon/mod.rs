@@ -139,26 +139,23 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         inbox,
         options,
     };
-    let options = &setup.options;
     // The first answer of the shared store may take seconds; no part that could wait for it runs
     // yet.
     let (keeper, mut kept, shared_view) = setup.open_store()?;
     let shares_store = shared_view.is_some();
     core_config.mastership.shares_store = shares_store;
     // With `once` the SA ends, so hosts need not register with it.
-    kept.core.reregister &= !options.once;
+    kept.core.reregister &= !setup.options.once;
     let mut attached = setup.attach(sa_config, kept.sa, &keeper)?;
     let local = attached.line.transport().local_port();
-    let _events = events::watch(&options.fabric, &local, sink(setup.inbox.clone()));
+    let _events = events::watch(&setup.options.fabric, &local, sink(setup.inbox.clone()));
     let records = setup.open_records(keeper.history_sink(), &attached)?;
     let history = records.history.as_ref();
     let view = setup.view(&attached, history, shared_view, &records.notify);
-    if let Some(past) = &records.past {
-        past.name_ports(&view);
-    }
+    records.name_ports(&view);
     let controller = Arc::new(Controller::new(setup.inbox.clone(), view.clone()));
     let access = setup.access()?;
-    let (gpu_hosts, servers) = if options.once {
+    let (gpu_hosts, servers) = if setup.options.once {
         (None, None)
     } else {
         let gpu_hosts = setup.gpu_hosts(&view, &keeper, kept.gpus)?;
@@ -189,11 +186,14 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         keeper,
         gpu_hosts,
         records,
-        dumper: Dumper::start(options.config.dump.dir.clone(), setup.findings.clone())?,
+        dumper: Dumper::start(
+            setup.options.config.dump.dir.clone(),
+            setup.findings.clone(),
+        )?,
         state_dir: StateDir::start(setup.state_dir(), setup.findings.clone())?,
         service_manager: ServiceManager::from_environment(|name| std::env::var_os(name)),
-        progress: options.progress.then(progress::ProgressDisplay::new),
-        config_read: options.config.clone(),
+        progress: setup.options.progress.then(progress::ProgressDisplay::new),
+        config_read: setup.options.config.clone(),
         inbox: setup.inbox,
         findings: setup.findings,
         options: setup.options,
@@ -270,6 +270,15 @@ struct Records {
     history: Option<History>,
     past: Option<Past>,
     notify: Notify,
+}
+
+impl Records {
+    /// Gives the past the names that its findings about ports need.
+    fn name_ports(&self, view: &Arc<View>) {
+        if let Some(past) = &self.past {
+            past.name_ports(view);
+        }
+    }
 }
 
 /// Core and its surroundings.
