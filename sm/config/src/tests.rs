@@ -1,4 +1,5 @@
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -411,4 +412,37 @@ fn giving_all_lids_anew_is_warned_of_where_the_file_is_checked() {
         "{text}"
     );
     assert_eq!(parse("[lids]\nreassign = false\n").unwrap().findings, []);
+}
+
+#[test]
+fn hosts_are_isolated_only_where_each_port_has_an_m_key_of_its_own() {
+    let isolate = "[health]\nhostile_hosts = \"isolate\"\n";
+    let [error] = &errors(isolate)[..] else {
+        panic!("{:?}", errors(isolate));
+    };
+    assert!(error.contains("without M_Keys per port"), "{error}");
+    let keys = "[sm]\nm_keys = \"per-port\"\nm_key_secret_file = \"/etc/rsm/m-key-secret\"\n";
+    let loaded = parse(&format!("{keys}{isolate}")).unwrap();
+    assert_eq!(loaded.config.health.hostile_hosts, HostileHosts::Isolate);
+    let default = parse("").unwrap().config.health.hostile_hosts;
+    assert_eq!(default, HostileHosts::Report);
+}
+
+#[test]
+fn proxies_are_addresses_and_want_roles() {
+    let loaded = parse("[http]\nproxies = \"10.0.0.5, ::ffff:10.0.0.6\"\n").unwrap();
+    let wanted: [IpAddr; 2] = ["10.0.0.5", "10.0.0.6"].map(|address| address.parse().unwrap());
+    assert_eq!(loaded.config.http.proxies, wanted);
+    let warned = loaded
+        .findings
+        .iter()
+        .any(|one| one.found.contains("without roles_file"));
+    assert!(warned, "{:?}", loaded.findings);
+    for wrong in ["\"\"", "\"10.0.0.5/24\"", "\"proxy.example\"", "5"] {
+        assert_eq!(
+            errors(&format!("[http]\nproxies = {wrong}\n")).len(),
+            1,
+            "{wrong}"
+        );
+    }
 }

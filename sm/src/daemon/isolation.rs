@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_api::{ActionLog as _, v1};
+use rsm_api::{ActionLog as _, ControlError, v1};
 use rsm_core::Hostility;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
@@ -22,6 +22,32 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Ports that can wait for a report at once: one look is over before the next.
 const REPORTS: usize = 64;
 
+/// The end of an isolation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    /// The port of the switch is disabled.
+    Done,
+    /// It stays as it is.
+    Refused,
+    /// The manager was not ready for commands.
+    Again,
+}
+
+impl End {
+    fn of(ended: &Result<bool, ControlError>) -> End {
+        match ended {
+            Ok(_) => End::Done,
+            Err(
+                ControlError::Busy
+                | ControlError::Stopping
+                | ControlError::Standby { .. }
+                | ControlError::NotAttached { .. },
+            ) => End::Again,
+            Err(_) => End::Refused,
+        }
+    }
+}
+
 /// The hosts that were dealt with.
 pub(super) struct Isolation {
     /// The last act of each hostile port that was dealt with.
@@ -30,11 +56,8 @@ pub(super) struct Isolation {
     pending: BTreeSet<PortKey>,
     /// Ports whose isolation was refused, as was reported.
     refused: BTreeSet<PortKey>,
-    /// Ends of isolations: the port, and whether it was refused.
-    ends: (
-        mpsc::Sender<(PortKey, bool)>,
-        mpsc::Receiver<(PortKey, bool)>,
-    ),
+    /// Ends of isolations, by the port.
+    ends: (mpsc::Sender<(PortKey, End)>, mpsc::Receiver<(PortKey, End)>),
     look_at: Time,
 }
 
@@ -69,16 +92,16 @@ impl Isolation {
             let ends = self.ends.0.clone();
             tokio::spawn(async move {
                 let ended = controller.isolate(port, what.in_words()).await;
-                let refusal = ended.as_ref().err().map(ToString::to_string);
+                let end = End::of(&ended);
                 let is_news = match &ended {
                     Ok(disabled) => *disabled,
-                    Err(_) => !was_refused,
+                    Err(_) => end == End::Refused && !was_refused,
                 };
                 if is_news {
-                    view.acted(act(&view, port, what, refusal.clone()));
+                    view.acted(act(&view, port, what, ended.err()));
                 }
                 // A closed channel means that the daemon is ending.
-                let _ = ends.send((port, refusal.is_some())).await;
+                let _ = ends.send((port, end)).await;
             });
         }
     }
@@ -86,12 +109,19 @@ impl Isolation {
     /// The ports with acts that were not dealt with, and what their hosts do. At most [`REPORTS`] are
     /// under way; others wait for the next look.
     fn due(&mut self, hostile: &BTreeMap<PortKey, (Hostility, Time)>) -> Vec<(PortKey, Hostility)> {
-        while let Ok((port, is_refused)) = self.ends.1.try_recv() {
+        while let Ok((port, end)) = self.ends.1.try_recv() {
             self.pending.remove(&port);
-            match is_refused {
-                true => self.refused.insert(port),
-                false => self.refused.remove(&port),
-            };
+            match end {
+                End::Done => {
+                    self.refused.remove(&port);
+                }
+                End::Refused => {
+                    self.refused.insert(port);
+                }
+                End::Again => {
+                    self.dealt.remove(&port);
+                }
+            }
         }
         self.dealt.retain(|port, _| hostile.contains_key(port));
         self.refused.retain(|port| hostile.contains_key(port));
@@ -108,13 +138,18 @@ impl Isolation {
 }
 
 /// The record of an isolation, as of an operator's command.
-fn act(view: &View, port: PortKey, what: Hostility, refusal: Option<String>) -> v1::OperatorActed {
+fn act(
+    view: &View,
+    port: PortKey,
+    what: Hostility,
+    refusal: Option<ControlError>,
+) -> v1::OperatorActed {
     let name = view.snapshot().fabric.port_name(port);
     v1::OperatorActed {
         action: "isolate".to_owned(),
         detail: format!("{name}, which {}", what.in_words()),
         operator: "health.hostile_hosts".to_owned(),
-        refusal: refusal.unwrap_or_default(),
+        refusal: refusal.map_or_else(String::new, |error| error.to_string()),
     }
 }
 
@@ -140,8 +175,8 @@ mod tests {
         due.into_iter().map(|(port, _)| port).collect()
     }
 
-    fn end(isolation: &Isolation, node: u64, is_refused: bool) {
-        isolation.ends.0.try_send((port(node), is_refused)).unwrap();
+    fn end(isolation: &Isolation, node: u64, end: End) {
+        isolation.ends.0.try_send((port(node), end)).unwrap();
     }
 
     #[test]
@@ -150,14 +185,14 @@ mod tests {
         assert_eq!(due(&mut isolation, &[(1, 5), (2, 6)]), [port(1), port(2)]);
         // Under way: acts that come meanwhile wait.
         assert_eq!(due(&mut isolation, &[(1, 7), (2, 6)]), []);
-        end(&isolation, 1, false);
-        end(&isolation, 2, false);
+        end(&isolation, 1, End::Done);
+        end(&isolation, 2, End::Done);
         assert_eq!(due(&mut isolation, &[(1, 7), (2, 6)]), [port(1)]);
-        end(&isolation, 1, false);
+        end(&isolation, 1, End::Done);
         // The operator has enabled the ports: what was is dealt with.
         assert_eq!(due(&mut isolation, &[(1, 7), (2, 6)]), []);
         assert_eq!(due(&mut isolation, &[(1, 7), (2, 9)]), [port(2)]);
-        end(&isolation, 2, false);
+        end(&isolation, 2, End::Done);
         // The finding ends and comes again.
         assert_eq!(due(&mut isolation, &[]), []);
         assert_eq!(due(&mut isolation, &[(1, 7)]), [port(1)]);
@@ -167,11 +202,22 @@ mod tests {
     fn refusal_is_remembered_until_the_host_behaves() {
         let mut isolation = Isolation::new();
         assert_eq!(due(&mut isolation, &[(1, 5)]), [port(1)]);
-        end(&isolation, 1, true);
+        end(&isolation, 1, End::Refused);
         assert_eq!(due(&mut isolation, &[(1, 6)]), [port(1)]);
         assert!(isolation.refused.contains(&port(1)));
-        end(&isolation, 1, true);
+        end(&isolation, 1, End::Refused);
         assert_eq!(due(&mut isolation, &[]), []);
+        assert!(isolation.refused.is_empty());
+    }
+
+    #[test]
+    fn isolation_that_came_at_a_bad_time_is_tried_again() {
+        let mut isolation = Isolation::new();
+        for _ in 0..3 {
+            assert_eq!(due(&mut isolation, &[(1, 5)]), [port(1)]);
+            end(&isolation, 1, End::Again);
+        }
+        assert_eq!(due(&mut isolation, &[(1, 5)]), [port(1)]);
         assert!(isolation.refused.is_empty());
     }
 
@@ -181,7 +227,7 @@ mod tests {
         let all: Vec<(u64, u64)> = (0..200).map(|node| (node, 1)).collect();
         assert_eq!(due(&mut isolation, &all).len(), REPORTS);
         for node in 0..REPORTS as u64 {
-            end(&isolation, node, false);
+            end(&isolation, node, End::Done);
         }
         assert_eq!(due(&mut isolation, &all)[0], port(REPORTS as u64));
     }

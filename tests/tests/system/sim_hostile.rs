@@ -153,11 +153,6 @@ fn managers_that_do_not_count_are_hostile_and_others_are_not() {
     site.world.settle(LIMIT);
     let expected = BTreeMap::from([(port(site.hosts[1]), Hostility::Manages)]);
     assert_eq!(site.hostile(), expected);
-    // One that is stopped manages nothing.
-    site.world.foreign_mut(attach).state = SmState::NotActive;
-    site.world.run_for(Duration::from_secs(30));
-    site.world.settle(LIMIT);
-    assert_eq!(site.hostile(), BTreeMap::new());
     // Orders to stop the master are none that a manager gives.
     site.world.order(attach, SmControl::DISABLE);
     site.world.run_for(Duration::from_secs(1));

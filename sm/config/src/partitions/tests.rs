@@ -150,7 +150,7 @@ just words ;
         "p.conf:2:8: error: `:` within a list of members: expected `;` before the next definition",
         "p.conf:3:3: error: P_Key `0x0`: expected 0x0001 to 0x7fff, with or without the bit 0x8000",
         "p.conf:4:3: error: P_Key `0x10000`: expected 0x0001 to 0x7fff, with or without the bit 0x8000",
-        "p.conf:4:12: error: flag `indx1`: did you mean `indx0`? There are indx0, ipoib, defmember, mtu, rate, scope, Q_Key, TClass, sl, FlowLabel",
+        "p.conf:4:12: error: flag `indx1`: did you mean `indx0`? There are indx0, ipoib, defmember, trust, mtu, rate, scope, Q_Key, TClass, sl, FlowLabel",
         "p.conf:5:21: error: rate is `400`: expected a rate such as 100G or 400G, or its code, 2 to 24",
         "p.conf:5:30: error: mtu is `1500`: expected 256, 512, 1024, 2048 or 4096, or its code, 1 to 5",
         "p.conf:5:39: error: sl is `16`: expected a service level, 0 to 15",
