@@ -53,14 +53,13 @@ impl Site {
         let directory = self.hosted.directory().join(format!("rsm-{priority}"));
         std::fs::create_dir_all(&directory).unwrap();
         let config = directory.join("rsm.toml");
-        let text = format!(
-            "[sm]\npriority = {priority}\n[notify]\nwebhook_url = \"{}\"\n",
-            self.webhook.url()
-        );
+        let text = format!("[sm]\npriority = {priority}\n");
         std::fs::write(&config, text).unwrap();
         let socket = self.hosted.directory().join("fabric.sock");
         let rsm = served::client(self.hosted.directory(), &socket, host, binaries::rsm()).unwrap();
-        let rsm = rsm.args(["--listen", "off", "--fabric", "umad", "--config"]);
+        // The configuration's receivers are the site's, and not used on a simulated fabric.
+        let rsm = rsm.args(["--webhook", &self.webhook.url(), "--listen", "off"]);
+        let rsm = rsm.args(["--fabric", "umad", "--config"]);
         let rsm = rsm.arg(config).arg("--state-dir").arg(&directory);
         Manager {
             process: rsm.spawn().unwrap(),

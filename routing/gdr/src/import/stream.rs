@@ -10,12 +10,12 @@ use crate::hosts::is_host_name;
 /// The maximum size of a stream in bytes: 4096 hosts with a matrix of 16 KiB each.
 pub const MAX_STREAM_BYTES: usize = 64 << 20;
 
-/// What a parallel shell printed.
+/// The output of a parallel shell.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HostStream {
     /// The text of each host, by name.
     pub hosts: BTreeMap<String, String>,
-    /// What the shell says of each host that printed nothing, by name.
+    /// The shell's message about each host that printed nothing, by name.
     pub silent: BTreeMap<String, String>,
 }
 

@@ -146,7 +146,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// What a link of 400 Gb/s can mend.
+    /// Symbols a second that a link of 400 Gb/s can mend.
     const MENDABLE: f64 = 1e8;
 
     const NOON: u64 = 1_800_000_000_000 / 3_600_000 * 3_600_000;

@@ -22,7 +22,7 @@ pub struct Corrected {
     pub counters: Corrections,
     /// Time of the last reading.
     pub at: Time,
-    /// What moved since the reading before. `None` after the first reading, after a reset, and
+    /// Differences from the reading before. `None` after the first reading, after a reset, and
     /// while the counter of symbols is at its end.
     pub moved: Option<MovedCorrections>,
     /// Symbols a second that correction can mend on the link; zero if that is not known.

@@ -357,8 +357,8 @@ impl PortReading {
         Some(RecentErrors { from, counts })
     }
 
-    /// What forward error correction mended; `None` if the device does not show it, or it has not
-    /// been read.
+    /// Counters of forward error correction; `None` if the device does not show them, or they have
+    /// not been read.
     pub fn corrected(&self) -> Option<&Corrected> {
         self.corrected.as_deref()
     }
