@@ -143,7 +143,7 @@ impl Default for PartitionSettings {
     }
 }
 
-/// What belongs to a partition, and the treatment of requests about it.
+/// Names that belong to a partition, and the treatment of requests about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionProtection {
     /// The treatment; unspecified for that of the configuration.

@@ -56,7 +56,7 @@ impl TrustMode {
     }
 }
 
-/// What follows for the port of a host that acts against the subnet.
+/// Consequence for the port of a host that acts against the subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum HostileHosts {
     /// A finding.

@@ -1,4 +1,4 @@
-//! What hosts do against the subnet, where the core has proof of it ([`Core::hostile_ports`]).
+//! Acts of hosts against the subnet, where the core has proof of it ([`Core::hostile_ports`]).
 //!
 //! Proof is the LID in a packet, which the sender's adapter writes, or the report of a switch; the
 //! word of a host against another one is none. Switches, routers and the port of this manager are
@@ -6,7 +6,7 @@
 //!
 //! [`Core::hostile_ports`]: super::Core::hostile_ports
 
-/// What the host of a port does.
+/// An act of the host of a port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Hostility {
     /// Notices and traps in the name of other ports.
@@ -22,7 +22,7 @@ pub enum Hostility {
 }
 
 impl Hostility {
-    /// What the host does, for the operator.
+    /// Words for the operator.
     pub const fn in_words(self) -> &'static str {
         match self {
             Hostility::ForgesTraps => "forges notices and traps",

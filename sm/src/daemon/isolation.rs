@@ -27,7 +27,7 @@ const REPORTS: usize = 64;
 enum End {
     /// The port of the switch is disabled.
     Done,
-    /// It stays as it is.
+    /// The port stays as it is.
     Refused,
     /// The manager was not ready for commands.
     Again,

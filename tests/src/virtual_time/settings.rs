@@ -1,4 +1,4 @@
-//! What a world is made of, besides its netlist.
+//! Settings of a world, besides its netlist.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -113,7 +113,7 @@ impl Site {
         asked(stream, path, head)
     }
 
-    /// The same, past the proxy.
+    /// The answer to a request past the proxy.
     fn ask_directly(&self, path: &str, head: &str) -> (u16, Value) {
         asked(TcpStream::connect(&self.address).unwrap(), path, head)
     }

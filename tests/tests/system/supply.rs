@@ -1,4 +1,4 @@
-//! What the programs are made of: unsafe code with its reasons, and the bill of materials.
+//! Contents of the programs: unsafe code with its reasons, and the bill of materials.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -33,7 +33,7 @@ pub enum OwnedKind {
 /// Names that begin with the same bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Owned {
-    /// What the names are.
+    /// Kind of the names.
     pub kind: OwnedKind,
     /// The first name; a GUID in the upper half.
     first: u128,
@@ -133,7 +133,7 @@ impl fmt::Display for Owned {
     }
 }
 
-/// What is kept for one partition.
+/// Names and mode of one partition.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Protection {
     /// The treatment of requests about its members and its names; `None` for that of all.
@@ -202,7 +202,7 @@ impl Protections {
         self.trust.get(&p_key.base()).copied()
     }
 
-    /// What is kept for each partition that has something, by P_Key without the membership bit.
+    /// Names and modes of the partitions that have any, by P_Key without the membership bit.
     pub fn by_partition(&self) -> BTreeMap<u16, Protection> {
         let mut all: BTreeMap<u16, Protection> = BTreeMap::new();
         for (&p_key, &mode) in &self.trust {

@@ -164,7 +164,7 @@ fn protection(asked: &PartitionProtection) -> Result<Protection, ControlError> {
     })
 }
 
-/// What belongs to a partition, as the API shows it.
+/// Names that belong to a partition, as the API shows them.
 pub(super) fn shown_protection(protection: &Protection) -> v1::PartitionProtection {
     let names = |kind: OwnedKind| {
         let owned = protection.owned.iter().filter(|owned| owned.kind == kind);

@@ -47,7 +47,7 @@ pub(crate) struct KeyArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct SettingsArguments {
-    /// Its name, instead of its P_Key
+    /// A name, instead of the P_Key
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
     /// Have the broadcast group of IP over InfiniBand; --ipoib=false: have none
@@ -171,7 +171,7 @@ pub(crate) struct ProtectArguments {
 enum Trust {
     /// Obeyed as IBA permits
     Off,
-    /// The same, and counted in a finding
+    /// Obey them, and count them in a finding
     Report,
     /// Refused, and counted in a finding
     Enforce,
