@@ -171,7 +171,7 @@ pub(crate) struct ProtectArguments {
 enum Trust {
     /// Obeyed as IBA permits
     Off,
-    /// Obey them, and count them in a finding
+    /// Obeyed, and counted in a finding
     Report,
     /// Refused, and counted in a finding
     Enforce,
