@@ -1,11 +1,16 @@
 //! Answers to "why do I see no device", for a host by its name.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use rsm_gdr::fabric::{AbsentHost, FormerPlace};
+use rsm_gdr::fabric::{AbsentHost, FormerPlace, GpuFabric};
+use rsm_gdr::generate::FleetFaults;
 use rsm_gdr::render::{describe, why_unknown};
+use rsm_gdr::{Analysis, AnalysisConfig};
+use rsm_routing::netlist::{Netlist, Node};
+use rsm_routing::topology::Topology;
 
-use crate::faults::{Fault, fabric, with};
+use crate::faults::{Fault, World, fabric, with};
 use crate::table::analysed;
 
 #[test]
@@ -47,16 +52,24 @@ fn former() -> FormerPlace {
 
 #[test]
 fn adapter_that_left_the_fabric_has_the_cable_where_it_was() {
-    let (world, expected) = with(Fault::GuidUnknown, &fabric(16), 16, 0);
-    let mut analysis = analysed(world);
-    let host = expected.hosts.first().expect("a host").clone();
-    let device = expected.ports.first().expect("a port").split(' ').nth(1);
-    let device = device.expect("host and device").to_owned();
+    let world = World::new(&fabric(16), FleetFaults::default());
+    let (netlist, inventory) = world.finish();
+    let (mut nodes, mut cables) = netlist.into_parts();
+    let is_adapter = |node: &Node| node.name().ends_with(" mlx5_2");
+    let at = nodes.iter().position(is_adapter).expect("an adapter");
+    let host = nodes[at].name().replace(" mlx5_2", "");
+    nodes[at].description = b"off".to_vec();
+    cables.retain(|cable| cable.a.0 != at && cable.b.0 != at);
+    let netlist = Netlist::new(nodes, cables).expect("fewer cables");
+    let topology = Arc::new(Topology::from_netlist(&netlist).expect("LIDs suffice"));
+    let without = GpuFabric::from_netlist(&netlist, topology, None, 4096);
+    let mut analysis = Analysis::new(&inventory, Some(without), AnalysisConfig::default());
     let told = describe(&analysis, &host).expect("a known host");
     assert!(
         told.contains("no port of the fabric has its GUIDs"),
         "{told}"
     );
+    let device = "mlx5_2".to_owned();
     let absent = AbsentHost {
         devices: BTreeMap::from([(device.clone(), former())]),
         first: former(),
