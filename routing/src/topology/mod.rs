@@ -155,6 +155,15 @@ pub struct Cable {
     pub b: (Guid, PortNum),
 }
 
+/// A cable to be added between free ports of two switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NewCable {
+    /// The two ends, at different switches.
+    pub(crate) ends: [(SwitchIdx, PortNum); 2],
+    /// The rate, as in [`TopologyBuilder::add_link`]; at least 1.
+    pub(crate) weight: u32,
+}
+
 /// The highest number a switch port can have: 255 in a forwarding table means "discard".
 const LAST_PORT: u8 = 254;
 
