@@ -97,7 +97,8 @@ impl AutoChoice {
         }
     }
 
-    fn said(self: Arc<Self>, routing: Routing) -> Routing {
+    /// The routing of the chosen engine, with this choice and its reason.
+    pub(super) fn said(self: Arc<Self>, routing: Routing) -> Routing {
         Routing {
             reason: format!(
                 "auto chose {} {}; {}",

@@ -6,8 +6,8 @@ use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
 use super::origin::Origin;
 use super::{
-    Cable, Component, Destination, EndpointKind, FurtherLids, HalfLink, LAST_PORT, NONE, PortUse,
-    Switch, SwitchIdx, Topology,
+    Cable, Component, Destination, EndpointKind, FurtherLids, HalfLink, LAST_PORT, NONE, NewCable,
+    PortUse, Switch, SwitchIdx, Topology,
 };
 
 /// A switch of an unfinished topology. Switch numbers follow the GUIDs, which are only known once
@@ -239,37 +239,11 @@ impl TopologyBuilder {
         from: &Topology,
         keep: impl Fn(SwitchIdx, PortNum) -> bool,
     ) -> Topology {
-        let mut links = Vec::with_capacity(from.link_count());
-        let cables = from.indices().flat_map(|switch| {
-            let groups = from.groups(switch);
-            groups
-                .filter(move |group| group.neighbour > switch)
-                .flat_map(move |group| {
-                    group
-                        .links
-                        .iter()
-                        .map(move |link| (switch, group.neighbour, link))
-                })
+        let mut links = pending_links(from);
+        links.retain(|link| {
+            let mut ends = link.ends.iter();
+            ends.all(|&(switch, port)| keep(SwitchIdx(switch), port))
         });
-        for (a, b, link) in cables {
-            if keep(a, link.port) && keep(b, link.peer_port) {
-                links.push(PendingLink {
-                    ends: [(a.0, link.port), (b.0, link.peer_port)],
-                    weight: link.weight,
-                });
-            }
-        }
-        for cable in &from.loopbacks {
-            if let Some(switch) = from.switch_by_guid(cable.a.0)
-                && keep(switch, cable.a.1)
-                && keep(switch, cable.b.1)
-            {
-                links.push(PendingLink {
-                    ends: [(switch.0, cable.a.1), (switch.0, cable.b.1)],
-                    weight: 1,
-                });
-            }
-        }
         let destinations = from
             .destinations
             .iter()
@@ -283,7 +257,22 @@ impl TopologyBuilder {
             .expect("a part of a topology contradicts itself no more than the whole did")
     }
 
-    /// Adds to `present` the parts that only `earlier` has; `present` wins a contradiction.
+    /// Adds cables to free ports of `from`.
+    ///
+    /// # Panics
+    /// If a port is not free.
+    pub(super) fn extended(from: &Topology, cables: &[NewCable]) -> Topology {
+        let mut links = pending_links(from);
+        links.extend(cables.iter().map(|cable| PendingLink {
+            ends: cable.ends.map(|(switch, port)| (switch.0, port)),
+            weight: cable.weight,
+        }));
+        assemble(from.switches.clone(), links, from.destinations.clone())
+            .expect("cables at free ports contradict nothing")
+    }
+
+    /// Extends `present` by the parts that only `earlier` has; `present` wins where the two
+    /// contradict each other.
     pub(super) fn joined(present: &Topology, earlier: &Topology) -> Topology {
         let mut switches = present.switches.clone();
         let gone = |guid| present.switch_by_guid(guid).is_none();
@@ -376,6 +365,28 @@ impl TopologyBuilder {
         }
         Ok(())
     }
+}
+
+/// All cables of a topology, loop-backs included.
+fn pending_links(of: &Topology) -> Vec<PendingLink> {
+    let mut links = Vec::with_capacity(of.link_count() + of.loopbacks.len());
+    for switch in of.indices() {
+        for group in of.groups(switch).filter(|group| group.neighbour > switch) {
+            links.extend(group.links.iter().map(|link| PendingLink {
+                ends: [(switch.0, link.port), (group.neighbour.0, link.peer_port)],
+                weight: link.weight,
+            }));
+        }
+    }
+    let loopbacks = of.loopbacks.iter();
+    links.extend(loopbacks.filter_map(|cable| {
+        let switch = of.switch_by_guid(cable.a.0)?;
+        Some(PendingLink {
+            ends: [(switch.0, cable.a.1), (switch.0, cable.b.1)],
+            weight: 1,
+        })
+    }));
+    links
 }
 
 pub(super) fn check_lids(guid: Guid, lid: Lid, lmc: Lmc) -> Result<(), TopologyError> {

@@ -155,7 +155,16 @@ pub struct Cable {
     pub b: (Guid, PortNum),
 }
 
-/// The highest number of a switch port: 255 in a forwarding table means "discard".
+/// A cable to be added between free ports of two switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NewCable {
+    /// The two ends, at different switches.
+    pub(crate) ends: [(SwitchIdx, PortNum); 2],
+    /// The rate, as in [`TopologyBuilder::add_link`]; at least 1.
+    pub(crate) weight: u32,
+}
+
+/// The highest number a switch port can have: 255 in a forwarding table means "discard".
 const LAST_PORT: u8 = 254;
 
 /// The mark for "no switch, destination or port group" in an index table.

@@ -6,7 +6,8 @@ use rsm_ids::{Guid, Lid, PortNum};
 
 use super::origin::Origin;
 use super::{
-    Cable, Destination, HalfLink, NONE, PortUse, Switch, SwitchIdx, Topology, TopologyBuilder,
+    Cable, Destination, HalfLink, NONE, NewCable, PortUse, Switch, SwitchIdx, Topology,
+    TopologyBuilder,
 };
 
 /// All links from one switch to one neighbour.
@@ -117,6 +118,14 @@ impl Topology {
     /// wins a contradiction.
     pub(crate) fn joined_with(&self, earlier: &Topology) -> Topology {
         TopologyBuilder::joined(self, earlier).with_rules(self.rules.clone())
+    }
+
+    /// Extends this fabric by cables between free ports.
+    ///
+    /// # Panics
+    /// If a port is not free.
+    pub(crate) fn with_cables(&self, cables: &[NewCable]) -> Topology {
+        TopologyBuilder::extended(self, cables).with_rules(self.rules.clone())
     }
 
     /// The number of cables between two different switches.

@@ -5,6 +5,7 @@ mod adaptive_load;
 mod adaptive_push;
 mod auto;
 mod balance;
+mod cold_start;
 mod common;
 mod damaged_files;
 mod detours;

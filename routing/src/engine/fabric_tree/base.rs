@@ -6,7 +6,7 @@ use fixedbitset::FixedBitSet;
 
 use super::super::paths::{self, Neighbours, Tile, Ways};
 use super::super::updn::{self, Rank, Unreached};
-use super::super::{EngineError, Options, prepare};
+use super::super::{EngineError, Options, Ranking, prepare};
 use super::apex::Apexes;
 use super::detours::{self, Detours};
 use super::live::Live;
@@ -41,15 +41,19 @@ pub(super) struct Paths {
     pub(super) interim: Option<Order>,
 }
 
+/// The order of the tree, from `roots`, which may be empty; that of an earlier ranking where it
+/// has all switches.
+pub(super) fn rank(known: &Topology, roots: &[SwitchIdx], earlier: Option<&Ranking>) -> Rank {
+    let columns = |order: &Order| numbering::columns(known, order.levels());
+    updn::rank(known, roots, earlier, Unreached::Mended, &columns)
+}
+
 impl Site<'_> {
-    /// Computes paths from `roots`, which may be empty.
+    /// Computes paths by `rank`, which was made from `roots`.
     ///
     /// # Errors
     /// [`EngineError::PathTooLong`] where no path between two switches is short enough.
-    pub(super) fn paths(&self, roots: &[SwitchIdx]) -> Result<Paths, EngineError> {
-        let earlier = self.options.previous_ranking.as_ref();
-        let columns = |order: &Order| numbering::columns(self.known, order.levels());
-        let rank = updn::rank(self.known, roots, earlier, Unreached::Mended, &columns);
+    pub(super) fn paths(&self, roots: &[SwitchIdx], rank: Rank) -> Result<Paths, EngineError> {
         let mut base = self.base(rank);
         if let Some(detours) = Detours::of(&self.detour_inputs(&base)) {
             return Ok(Paths {

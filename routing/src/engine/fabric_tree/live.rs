@@ -197,6 +197,13 @@ impl Live {
         absent
     }
 
+    /// Whether all switches and links of `other`, for the same known fabric, are present.
+    pub(super) fn has_links_of(&self, other: &Live) -> bool {
+        let mut both = self.switches.iter().zip(&other.switches);
+        both.all(|(own, other)| own.is_some() || other.is_none())
+            && other.links.is_subset(&self.links)
+    }
+
     /// Whether all known switches and links are present.
     pub(super) fn is_complete(&self) -> bool {
         self.switches.iter().all(Option::is_some) && self.links.is_full()

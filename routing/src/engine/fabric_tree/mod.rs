@@ -29,6 +29,7 @@ mod numbering;
 mod rebalance;
 mod replan;
 mod turns;
+mod whole;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,12 +47,13 @@ use self::known::{KnownFabric, Present};
 use self::live::Live;
 use self::numbering::Numbering;
 pub(super) use self::numbering::by_subtree;
-pub use self::rebalance::{Rebalanced, Unmoved, misses_parts, rebalance};
+pub use self::rebalance::{Rebalanced, Unmoved, misses_parts, rebalance, settle};
 use self::replan::State;
 pub use self::replan::{Change, Prepared, Replan, replan};
 use self::turns::Turns;
+use self::whole::whole;
 use super::paths::Tile;
-use super::updn;
+use super::updn::{self, Rank};
 use super::{Engine, EngineError, Options, Ranking, Routing, prepare};
 use crate::tables::{Lft, Tables};
 use crate::topology::levels::{self, ANY_HOST, FEW_HOSTS};
@@ -176,8 +178,58 @@ fn known(topology: &Topology, earlier: Option<&Ranking>) -> (Arc<Topology>, Live
     (known, live)
 }
 
-/// The fabric of a ranking for later plans, including the parts that have gone since an engine
-/// first saw them.
+/// The known fabric with the order of its tree.
+struct Seen {
+    known: Arc<Topology>,
+    live: Live,
+    /// The given roots.
+    roots: Vec<SwitchIdx>,
+    rank: Rank,
+    /// The number of cables that the known fabric has because [`whole`] found them missing now.
+    inferred: usize,
+}
+
+impl Seen {
+    fn of(topology: &Topology, options: &Options) -> Result<Seen, EngineError> {
+        let earlier = options.previous_ranking.as_ref();
+        let (known, live) = known(topology, earlier);
+        let roots = updn::find_roots(&known, options)?;
+        let rank = base::rank(&known, &roots, earlier);
+        let known_before = earlier.and_then(|ranking| ranking.known.as_ref());
+        let is_new = known_before.is_none_or(|before| !Arc::ptr_eq(before, &known));
+        let whole = is_new.then(|| whole(&known, rank.order.levels())).flatten();
+        let Some(whole) = whole.map(Arc::new) else {
+            return Ok(Seen {
+                known,
+                live,
+                roots,
+                rank,
+                inferred: 0,
+            });
+        };
+        Ok(Seen {
+            live: Live::of(&whole, topology).expect("it has all parts of the topology"),
+            // Both have the same switches.
+            rank: base::rank(&whole, &roots, earlier),
+            roots,
+            inferred: whole.link_count() - known.link_count(),
+            known: whole,
+        })
+    }
+}
+
+/// The end of a sentence for the operator about cables that [`whole`] found; empty for none.
+fn inferred_sentence(cables: usize) -> String {
+    match cables {
+        0 => String::new(),
+        cables => {
+            format!("; a regular tree but for {cables} cables that were missing at first sight")
+        }
+    }
+}
+
+/// The fabric of a ranking for later plans: with the parts that have gone since an engine first saw
+/// them.
 pub(super) fn known_fabric(topology: &Topology, earlier: Option<&Ranking>) -> Arc<Topology> {
     known(topology, earlier).0
 }
@@ -190,8 +242,14 @@ fn route(
     previous: Option<&Tables>,
     why: &'static str,
 ) -> Result<Routing, EngineError> {
-    let (known, live) = known(topology, options.previous_ranking.as_ref());
-    let roots = updn::find_roots(&known, options)?;
+    let earlier = options.previous_ranking.as_ref();
+    let Seen {
+        known,
+        live,
+        roots,
+        rank,
+        inferred,
+    } = Seen::of(topology, options)?;
     let site = Site {
         known: &known,
         present: topology,
@@ -202,7 +260,7 @@ fn route(
         base,
         detours,
         interim,
-    } = site.paths(&roots)?;
+    } = site.paths(&roots, rank)?;
     let Base {
         rank,
         numbering,
@@ -211,7 +269,7 @@ fn route(
         tiles,
     } = base;
     let mut fabric = KnownFabric::new(&known, &Arc::new(rank.order), numbering, apexes, intact);
-    fabric.reason = rank.reason;
+    fabric.reason = rank.reason + &inferred_sentence(inferred);
     fabric.even_out(options, Some((&live, &detours)));
     let lids = lids(&known, &live, &fabric.numbering);
     let gone = gone(&known, topology, &live);
@@ -245,6 +303,8 @@ fn route(
         numbers: options.numbers.clone(),
         parts: topology.components().len(),
         relieved: 0,
+        relieved_at: None,
+        usual: usual(&known, earlier, &live),
         settled: 0,
         interim: interim.map(Arc::new),
         live,
@@ -255,6 +315,13 @@ fn route(
         ranking.prepared.whole = Some(why);
     }
     Ok(routing)
+}
+
+/// The parts that were present at first sight of the known fabric.
+fn usual(known: &Arc<Topology>, earlier: Option<&Ranking>, live: &Live) -> Live {
+    let state = earlier.and_then(|ranking| ranking.prepared.state.as_deref());
+    let state = state.filter(|state| Arc::ptr_eq(&state.fabric.known, known));
+    state.map_or(live, |state| &state.usual).clone()
 }
 
 fn listed(known: &Topology, order: &Order) -> Vec<(Guid, u8)> {

@@ -10,7 +10,7 @@
 use rsm_ids::Lid;
 
 use super::super::{Options, Ranking, Routing};
-use super::even::{Budget, Ground, Leveller, Target};
+use super::even::{Budget, Ground, Leveller, MAX_READS, Target};
 use super::known::KnownFabric;
 use super::replan::State;
 use crate::tables::{Lft, Tables};
@@ -78,6 +78,40 @@ pub fn rebalance(
     tally: &Tally,
     blocks: usize,
 ) -> Result<Rebalanced, Unmoved> {
+    step(topology, options, Some(tally), blocks)
+}
+
+/// Moves all entries of `routing` that [`rebalance`] would move in any number of steps. For routes
+/// that no switch holds yet: moves disturb no packet. On fabrics where that takes seconds the
+/// routing stays as it is, and so does that of another engine.
+pub fn settle(topology: &Topology, options: &Options, routing: Routing) -> Routing {
+    let hosts = topology.destinations().iter();
+    let hosts = hosts.filter(|host| host.kind.is_host()).count();
+    if (hosts * topology.switch_count()) as u64 > MAX_READS {
+        return routing;
+    }
+    let mut settled = routing;
+    loop {
+        let options = Options {
+            previous_ranking: settled.ranking.clone(),
+            previous_choice: settled.choice.clone(),
+            ..options.clone()
+        };
+        match step(topology, &options, None, usize::MAX) {
+            Ok(next) => settled = next.routing,
+            Err(_) => return settled,
+        }
+    }
+}
+
+/// Moves entries off the fullest links, in at most so many blocks of tables. `tally` are the paths
+/// through each link where a proof has counted them.
+fn step(
+    topology: &Topology,
+    options: &Options,
+    tally: Option<&Tally>,
+    blocks: usize,
+) -> Result<Rebalanced, Unmoved> {
     let ranking = options.previous_ranking.as_ref();
     let ranking = ranking.ok_or(Unmoved::OtherRoutes)?;
     let earlier = ranking.prepared.state.as_deref();
@@ -94,8 +128,10 @@ pub fn rebalance(
     let groups = targets(topology, earlier);
     let mut unmoved = None;
     for (offset, targets) in groups.iter().enumerate().skip(earlier.settled) {
-        let strain = match groups.len() {
-            1 => LinkLoads::by_tally(topology, earlier, tally, targets),
+        let strain = match tally {
+            Some(tally) if groups.len() == 1 => {
+                LinkLoads::by_tally(topology, earlier, tally, targets)
+            }
             _ => LinkLoads::by_tables(earlier, targets),
         };
         match relieved(earlier, strain, targets, blocks) {
@@ -105,10 +141,11 @@ pub fn rebalance(
                     settled: offset,
                     ..relieved.state
                 };
+                let routing = state.into_routing(ranking.clone());
                 return Ok(Rebalanced {
-                    routing: Routing {
-                        choice: options.previous_choice.clone(),
-                        ..state.into_routing(ranking.clone())
+                    routing: match &options.previous_choice {
+                        Some(choice) => choice.clone().said(routing),
+                        None => routing,
                     },
                     moved: relieved.moved,
                 });
@@ -180,6 +217,7 @@ fn relieved(
             ..earlier.fabric.clone()
         },
         relieved: earlier.relieved + moved,
+        relieved_at: Some(earlier.live.clone()),
         tables,
         ..earlier.clone()
     };

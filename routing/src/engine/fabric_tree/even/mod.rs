@@ -21,8 +21,8 @@ use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
-pub(super) use self::leveller::{Budget, Ground, Leveller, Target};
-use self::leveller::{LeftOut, MAX_READS};
+use self::leveller::LeftOut;
+pub(super) use self::leveller::{Budget, Ground, Leveller, MAX_READS, Target};
 use super::super::paths::Tile;
 use super::detours::Detours;
 use super::live::Live;

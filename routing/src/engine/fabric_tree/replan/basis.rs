@@ -12,9 +12,10 @@ use super::super::super::paths::{Tile, Ways};
 use super::super::super::updn::{Unreached, kept_sentence};
 use super::super::detours::Detours;
 use super::super::known::KnownFabric;
-use super::super::lids;
 use super::super::live::Live;
 use super::super::numbering::{self, Numbering};
+use super::super::whole::whole;
+use super::super::{inferred_sentence, lids};
 use super::mending::Repair;
 use super::{State, Touched};
 use crate::topology::{SwitchIdx, Topology};
@@ -199,10 +200,12 @@ fn joined_fabric(
     options: &Options,
     made: &str,
 ) -> Result<KnownFabric, &'static str> {
-    let known = Arc::new(topology.joined_with(&was.known));
-    if known.switches() != was.known.switches() {
+    let joined = topology.joined_with(&was.known);
+    if joined.switches() != was.known.switches() {
         return Err("a switch is where none was seen before");
     }
+    let seen = joined.link_count();
+    let known = Arc::new(whole(&joined, was.order.levels()).unwrap_or(joined));
     let columns = numbering::columns(&known, was.order.levels());
     if columns != was.numbering.columns {
         return Err("a cable joins other subtrees");
@@ -216,6 +219,8 @@ fn joined_fabric(
     let intact = was.intact.clone();
     let mut fabric = KnownFabric::new(&known, &was.order, numbering, apexes, intact);
     fabric.reason = kept_sentence(&known, &was.order, made);
+    let inferred = known.link_count() - seen;
+    fabric.reason.push_str(&inferred_sentence(inferred));
     Ok(fabric)
 }
 

@@ -54,8 +54,13 @@ pub(crate) struct State {
     pub(super) parts: usize,
     /// The number of moves in [`KnownFabric::own`] that rebalancing made because parts are missing.
     pub(super) relieved: usize,
-    /// The number of LIDs of each host, from the base LID, for which rebalancing finds no further
-    /// move.
+    /// The parts that were present at the last of these moves.
+    pub(super) relieved_at: Option<Live>,
+    /// The parts that were present at first sight of the known fabric: the moves of rebalancing go
+    /// back when all of them are back.
+    pub(super) usual: Live,
+    /// The number of LIDs of each host, from the base LID on, for which rebalancing finds nothing
+    /// more to move.
     pub(super) settled: usize,
 }
 
@@ -68,7 +73,13 @@ impl State {
         }
     }
 
-    /// Builds the routing of this state.
+    /// Whether the moves of rebalancing go back once these parts are present.
+    fn ends_relief(&self, live: &Live) -> bool {
+        let is_as_at_moves = |at: &Live| at.has_links_of(live) && live.has_links_of(at);
+        live.has_links_of(&self.usual) && !self.relieved_at.as_ref().is_some_and(is_as_at_moves)
+    }
+
+    /// The routing that made this state.
     pub(super) fn into_routing(self, ranking: Ranking) -> Routing {
         let here = self.live.switches.iter().zip(self.fabric.order.levels());
         let here = here.filter(|(here, _)| here.is_some());
@@ -180,8 +191,7 @@ impl Replan {
 pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static str> {
     let (ranking, earlier) = in_force(options)?;
     let basis = Basis::of(earlier, topology, options, &ranking.reason)?;
-    let has_moved_back = basis.is_changed || basis.live.is_complete();
-    if earlier.relieved > 0 && has_moved_back {
+    if earlier.relieved > 0 && (basis.is_changed || earlier.ends_relief(&basis.live)) {
         return Err("entries that were moved while parts were missing go back");
     }
     let repaired = Repaired::of(earlier, basis, topology, options)?;
@@ -250,7 +260,9 @@ struct Repaired {
     lids: Arc<Vec<u16>>,
     tiles: Vec<Arc<Tile>>,
     relieved: usize,
-    /// The switches whose whole tables need comparison.
+    relieved_at: Option<Live>,
+    usual: Live,
+    /// The switches whose whole tables are to be compared.
     ends: FixedBitSet,
     touched: Touched,
 }
@@ -305,6 +317,11 @@ impl Repaired {
             lids,
             tiles,
             relieved: earlier.relieved,
+            relieved_at: earlier.relieved_at.clone(),
+            usual: match basis.is_changed {
+                true => live.clone(),
+                false => earlier.usual.clone(),
+            },
             ends,
             touched,
             fabric,
@@ -327,6 +344,8 @@ impl Repaired {
             numbers: options.numbers.clone(),
             parts: topology.components().len(),
             relieved: self.relieved,
+            relieved_at: self.relieved_at,
+            usual: self.usual,
             settled: 0,
         }
     }

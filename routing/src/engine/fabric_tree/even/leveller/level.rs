@@ -15,7 +15,7 @@ const SMALLEST_TENTHS: u128 = 7;
 
 /// The maximum number of entries and links to read in search of better paths, about half a second
 /// of work. It suffices for 10,000 hosts on 1,700 switches with one link in a hundred missing.
-pub(in super::super) const MAX_READS: u64 = 1 << 26;
+pub(in super::super::super) const MAX_READS: u64 = 1 << 26;
 
 /// A fabric with this many entries, hosts times switches, may exhaust [`MAX_READS`]. Its fullest
 /// links are therefore relieved first, in one more step for each multiple of this number.

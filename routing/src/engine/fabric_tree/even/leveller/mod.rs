@@ -15,7 +15,8 @@ use rsm_ids::Lid;
 
 pub(in super::super) use self::budget::Budget;
 use self::clashes::{Clashes, Near};
-pub(super) use self::level::{LeftOut, MAX_READS};
+pub(super) use self::level::LeftOut;
+pub(in super::super) use self::level::MAX_READS;
 use super::super::super::paths::{TILE, Tile, UNREACHED, nearer};
 use super::super::super::slots;
 use super::super::detours::Detours;

@@ -1,0 +1,275 @@
+//! The cables that a regular tree lacks, inferred from those that are there.
+//!
+//! Between two levels of a regular tree the switches stand in *blocks*: every lower switch of a
+//! block has equally many cables to every upper one, and none to a switch outside the block. A
+//! block that has a few cables fewer has lost them. When an engine first sees a fabric without
+//! them, they belong to the known fabric all the same: the routes of a start are then those of a
+//! repair, and when the cables come, only the entries that they concern change.
+//!
+//! A cable is inferred where the block shows its ports: most switches of the block have their cable
+//! to the same switch in the same port, at either end, and that port is free.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::PortNum;
+
+use super::super::choose::FAULTY_IN;
+use super::numbering::Parts;
+use crate::topology::{HalfLink, NewCable, SwitchIdx, Topology};
+
+/// The fabric `seen` with the cables that its blocks lack. `None` if they lack none, or lack so
+/// many that the fabric seems to be built that way. `levels` are the distances of the switches from
+/// the top.
+pub(super) fn whole(seen: &Topology, levels: &[u8]) -> Option<Topology> {
+    let mut missing: Vec<NewCable> = Vec::new();
+    for uplinks in uplinks_by_levels(seen, levels).values() {
+        let blocks: Vec<Block<'_>> = blocks(seen, uplinks);
+        let lost: usize = blocks.iter().map(Block::lost).sum();
+        let built: usize = blocks.iter().map(Block::built).sum();
+        if lost > 0 && lost * FAULTY_IN < built {
+            missing.extend(blocks.iter().flat_map(|block| block.missing(seen)));
+        }
+    }
+    let mut taken = BTreeSet::new();
+    missing.retain(|cable| {
+        let is_free = cable.ends.iter().all(|end| !taken.contains(end));
+        if is_free {
+            taken.extend(cable.ends);
+        }
+        is_free
+    });
+    (!missing.is_empty()).then(|| seen.with_cables(&missing))
+}
+
+/// The cables from one switch to one above it.
+struct Uplink<'a> {
+    lower: SwitchIdx,
+    upper: SwitchIdx,
+    links: &'a [HalfLink],
+}
+
+/// For each two levels, the cables between them, lower switch by lower switch.
+fn uplinks_by_levels<'a>(seen: &'a Topology, levels: &[u8]) -> BTreeMap<(u8, u8), Vec<Uplink<'a>>> {
+    let level = |switch: SwitchIdx| levels[switch.index()];
+    let mut found: BTreeMap<(u8, u8), Vec<Uplink<'a>>> = BTreeMap::new();
+    for lower in seen.indices() {
+        // All cables upwards of most switches end at one level.
+        let above = seen
+            .groups(lower)
+            .filter(|group| level(group.neighbour) < level(lower));
+        let above: Vec<_> = above.collect();
+        for groups in above.chunk_by(|one, other| level(one.neighbour) == level(other.neighbour)) {
+            let between = (level(groups[0].neighbour), level(lower));
+            found
+                .entry(between)
+                .or_default()
+                .extend(groups.iter().map(|group| Uplink {
+                    lower,
+                    upper: group.neighbour,
+                    links: group.links,
+                }));
+        }
+    }
+    found
+}
+
+/// The blocks of two levels: the switches that these cables connect with each other.
+fn blocks<'a>(seen: &Topology, uplinks: &[Uplink<'a>]) -> Vec<Block<'a>> {
+    let mut parts = Parts::new(seen.switch_count());
+    for uplink in uplinks {
+        parts.join(uplink.lower.0, uplink.upper.0);
+    }
+    // The block of each part, by the switch that names the part.
+    let mut block_of: Vec<Option<usize>> = vec![None; seen.switch_count()];
+    let mut sides: Vec<Sides<'a>> = Vec::new();
+    // The place of each switch on its side of its block.
+    let mut places: Vec<Option<usize>> = vec![None; seen.switch_count()];
+    for uplink in uplinks {
+        let part = parts.find(uplink.lower.0) as usize;
+        let block = *block_of[part].get_or_insert_with(|| {
+            sides.push(Sides::default());
+            sides.len() - 1
+        });
+        let sides = &mut sides[block];
+        let row = sides.lower.place_of(uplink.lower, &mut places);
+        let column = sides.upper.place_of(uplink.upper, &mut places);
+        sides.cables.push((row, column, uplink.links));
+    }
+    sides.into_iter().filter_map(Block::of).collect()
+}
+
+/// Switches of one side of a block, in the order of their places.
+#[derive(Default)]
+struct Side(Vec<SwitchIdx>);
+
+impl Side {
+    /// The place of a switch, which is added if it has none.
+    fn place_of(&mut self, switch: SwitchIdx, places: &mut [Option<usize>]) -> usize {
+        *places[switch.index()].get_or_insert_with(|| {
+            self.0.push(switch);
+            self.0.len() - 1
+        })
+    }
+}
+
+/// The switches that cables between two levels connect with each other, and these cables with the
+/// places of their ends.
+#[derive(Default)]
+struct Sides<'a> {
+    lower: Side,
+    upper: Side,
+    cables: Vec<(usize, usize, &'a [HalfLink])>,
+}
+
+/// Switches of two levels, with the cables between them.
+struct Block<'a> {
+    lower: Vec<SwitchIdx>,
+    upper: Vec<SwitchIdx>,
+    /// The cables from each lower switch to each upper one, as seen from the lower one, lower
+    /// switch by lower switch.
+    links: Vec<&'a [HalfLink]>,
+    /// The number of cables between two switches while none is missing.
+    each: usize,
+}
+
+impl<'a> Block<'a> {
+    /// The block of these switches. `None` if some two of them have more cables than most, or some
+    /// switch lacks cables to more than half of the others.
+    fn of(sides: Sides<'a>) -> Option<Block<'a>> {
+        let (lower, upper) = (sides.lower.0, sides.upper.0);
+        if sides.cables.len() * 2 < lower.len() * upper.len() {
+            return None;
+        }
+        let mut links: Vec<&[HalfLink]> = vec![&[]; lower.len() * upper.len()];
+        for (row, column, cables) in sides.cables {
+            links[row * upper.len() + column] = cables;
+        }
+        let most = links.iter().map(|links| links.len()).max()?;
+        let mut counts = vec![0usize; most + 1];
+        for links in &links {
+            counts[links.len()] += 1;
+        }
+        let is_usual = counts.iter().all(|&pairs| pairs <= counts[most]);
+        let block = Block {
+            lower,
+            upper,
+            links,
+            each: most,
+        };
+        (is_usual && block.is_mostly_whole()).then_some(block)
+    }
+
+    /// Whether each switch has all its cables to at least half of the switches of the other side.
+    fn is_mostly_whole(&self) -> bool {
+        let (height, width) = (self.lower.len(), self.upper.len());
+        let is_full = |links: &&[HalfLink]| links.len() == self.each;
+        let mut rows = self.links.chunks(width);
+        let mut columns = 0..width;
+        rows.all(|row| row.iter().copied().filter(is_full).count() * 2 >= width)
+            && columns.all(|column| self.column(column).filter(is_full).count() * 2 >= height)
+    }
+
+    /// The cables of each lower switch to one upper switch.
+    fn column(&self, column: usize) -> impl Iterator<Item = &'a [HalfLink]> {
+        let links = self.links.iter().copied();
+        links.skip(column).step_by(self.upper.len())
+    }
+
+    /// The number of cables while none is missing.
+    fn built(&self) -> usize {
+        self.links.len() * self.each
+    }
+
+    /// The number of missing cables.
+    fn lost(&self) -> usize {
+        self.built() - self.links.iter().map(|links| links.len()).sum::<usize>()
+    }
+
+    /// The missing cables whose ports show.
+    fn missing(&self, seen: &Topology) -> Vec<NewCable> {
+        let mut missing = Vec::new();
+        if self.lost() == 0 {
+            return missing;
+        }
+        let width = self.upper.len();
+        let near = |links: &[HalfLink]| sorted_ports(links, |link| link.port);
+        let far = |links: &[HalfLink]| sorted_ports(links, |link| link.peer_port);
+        let columns = 0..width;
+        let usual_near = columns.map(|column| self.usual_ports(self.column(column), near));
+        let usual_near: Vec<Option<Vec<PortNum>>> = usual_near.collect();
+        let weight = self.usual_weight();
+        for (&lower, row) in self.lower.iter().zip(self.links.chunks(width)) {
+            if row.iter().all(|links| links.len() == self.each) {
+                continue;
+            }
+            let usual_far = self.usual_ports(row.iter().copied(), far);
+            for ((links, &upper), usual_near) in row.iter().zip(&self.upper).zip(&usual_near) {
+                let (Some(usual_near), Some(usual_far)) = (usual_near, &usual_far) else {
+                    continue;
+                };
+                let near = free_ports(seen, lower, usual_near, &near(links));
+                let far = free_ports(seen, upper, usual_far, &far(links));
+                if [near.len(), far.len()] == [self.each - links.len(); 2] {
+                    let ends = near.into_iter().zip(far);
+                    missing.extend(ends.map(|(near, far)| NewCable {
+                        ends: [(lower, near), (upper, far)],
+                        weight,
+                    }));
+                }
+            }
+        }
+        missing
+    }
+
+    /// The ports that most of these neighbours with all their cables have them in.
+    fn usual_ports<'l>(
+        &self,
+        cables: impl Iterator<Item = &'l [HalfLink]>,
+        ports: impl Fn(&[HalfLink]) -> Vec<PortNum>,
+    ) -> Option<Vec<PortNum>> {
+        most_frequent(cables.filter(|links| links.len() == self.each).map(ports))
+    }
+
+    /// The rate of most cables, and otherwise that of some.
+    fn usual_weight(&self) -> u32 {
+        let mut weights: BTreeMap<u32, usize> = BTreeMap::new();
+        for link in self.links.iter().copied().flatten() {
+            *weights.entry(link.weight).or_default() += 1;
+        }
+        let usual = weights.iter().max_by_key(|&(_, cables)| cables);
+        usual.map_or(1, |(&weight, _)| weight)
+    }
+}
+
+/// One port of each link, ascending.
+fn sorted_ports(links: &[HalfLink], port: impl Fn(&HalfLink) -> PortNum) -> Vec<PortNum> {
+    let mut ports: Vec<PortNum> = links.iter().map(port).collect();
+    ports.sort_unstable();
+    ports
+}
+
+/// The value that more than half of all values equal; `None` if there is none.
+fn most_frequent<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut counts: BTreeMap<T, usize> = BTreeMap::new();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    let all: usize = counts.values().sum();
+    let most = counts.into_iter().max_by_key(|&(_, count)| count)?;
+    (most.1 * 2 > all).then_some(most.0)
+}
+
+/// Those of the `usual` ports that a switch has free and does not use already for these cables.
+fn free_ports(
+    seen: &Topology,
+    switch: SwitchIdx,
+    usual: &[PortNum],
+    used: &[PortNum],
+) -> Vec<PortNum> {
+    let uses = seen.port_uses(switch);
+    let is_free = |port: &PortNum| uses.get(port.index()).is_some_and(|port| port.is_unused());
+    let ports = usual.iter().copied();
+    ports
+        .filter(|port| !used.contains(port) && is_free(port))
+        .collect()
+}

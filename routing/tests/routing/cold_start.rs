@@ -1,0 +1,186 @@
+//! A start of `fabric-tree` while cables of a regular tree are missing: as if they had been seen.
+
+use std::collections::BTreeMap;
+
+use crate::common;
+
+use common::{Fabric, assert_sound_on_lanes, generated, pgft, swapped};
+use proptest::prelude::*;
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::engine::{
+    EngineKind, Options, Ranking, Routing, misses_parts, rebalance, route, settle,
+};
+use rsm_routing::generate::{fail, generate};
+use rsm_routing::quality::{Settings, measure};
+use rsm_routing::topology::{Cable, Topology};
+use rsm_routing::verify::verify_whole;
+
+fn options(earlier: Option<&Ranking>) -> Options {
+    Options {
+        previous_ranking: earlier.cloned(),
+        ..Options::default()
+    }
+}
+
+fn routed(topology: &Topology, earlier: Option<&Ranking>) -> Routing {
+    route(EngineKind::FabricTree, topology, &options(earlier), None).unwrap()
+}
+
+/// A start on `broken`, which is `whole` without some cables, has the tables of a repair, and the
+/// return of the cables has those of the whole fabric.
+fn assert_starts_as_repaired(whole: &Topology, broken: &Topology, place: &str) {
+    let before = routed(whole, None);
+    let repaired = routed(broken, before.ranking.as_ref());
+    let started = routed(broken, None);
+    assert_sound_on_lanes(broken, &started);
+    let blocks = started.tables.blocks_changed(&repaired.tables);
+    assert_eq!(blocks, 0, "{place}: {}", started.reason);
+    let back = routed(whole, started.ranking.as_ref());
+    assert_eq!(back.tables, before.tables, "{place}");
+    assert!(!misses_parts(back.ranking.as_ref().unwrap()), "{place}");
+}
+
+#[test]
+fn a_start_without_some_cables_has_the_tables_of_a_repair() {
+    for (spec, faults) in [
+        ("superpod:su=1", "links=1,seed=3"),
+        ("superpod:su=4", "links=1,seed=1"),
+        ("superpod:su=4", "links=1%,seed=1"),
+        ("fat-tree:k=8,levels=3", "links=1,seed=1"),
+        ("fat-tree:k=12,levels=3", "links=1%,seed=2"),
+        ("pgft:2;18,24;1,6;1,2", "links=2%,seed=1"),
+        ("pgft:3;6,6,6;1,6,3;1,1,2", "links=1%,seed=5"),
+        ("pgft:2;18,24;1,12;1,1", "links=5%,seed=1"),
+    ] {
+        let broken = fail(generate(spec).unwrap(), faults).unwrap();
+        let broken = Topology::from_netlist(&broken).unwrap();
+        assert_starts_as_repaired(&generated(spec), &broken, &format!("{spec} {faults}"));
+    }
+}
+
+#[test]
+fn at_a_start_of_a_superpod_without_one_cable_at_most_two_flows_meet_in_shifts() {
+    let broken = fail(generate("superpod:su=4").unwrap(), "links=1,seed=1").unwrap();
+    let broken = Topology::from_netlist(&broken).unwrap();
+    let started = routed(&broken, None);
+    let settled = settle(&broken, &Options::default(), started.clone());
+    for routing in [&started, &settled] {
+        let quality = measure(&broken, &routing.tables, &Settings::default());
+        assert!(quality.shift.max <= 2, "{}", quality.shift.max);
+    }
+    let fullest = |routing: &Routing| {
+        measure(&broken, &routing.tables, &Settings::default())
+            .paths
+            .max
+    };
+    // A cable whose twin is missing has the load of both until routes are settled.
+    assert!(fullest(&settled) * 3 < fullest(&started) * 2);
+}
+
+#[test]
+fn settling_a_start_leaves_nothing_to_rebalance() {
+    let broken = fail(generate("pgft:2;18,24;1,6;1,2").unwrap(), "links=1%,seed=1").unwrap();
+    let broken = Topology::from_netlist(&broken).unwrap();
+    let settled = settle(&broken, &Options::default(), routed(&broken, None));
+    assert_sound_on_lanes(&broken, &settled);
+    let tally = verify_whole(&broken, &settled.tables).tally;
+    let options = options(settled.ranking.as_ref());
+    rebalance(&broken, &options, &tally, usize::MAX).unwrap_err();
+    // An intact fabric has nothing to settle.
+    let whole = generated("pgft:2;18,24;1,6;1,2");
+    let routing = routed(&whole, None);
+    let settled = settle(&whole, &Options::default(), routing.clone());
+    assert_eq!(settled, routing);
+}
+
+#[test]
+fn a_tree_that_is_built_with_fewer_cables_lacks_none() {
+    // Two cables to each of three spines, one to the fourth.
+    let mut fabric = Fabric::new();
+    let (leaves, spines) = (fabric.switches(6), fabric.switches(4));
+    for &leaf in &leaves {
+        fabric.hosts(leaf, 7);
+        for (place, &spine) in spines.iter().enumerate() {
+            for _ in 0..if place < 3 { 2 } else { 1 } {
+                fabric.link(leaf, spine);
+            }
+        }
+    }
+    let topology = fabric.build();
+    let ranking = routed(&topology, None).ranking.unwrap();
+    assert!(!misses_parts(&ranking));
+    // A leaf with cables to one spine alone.
+    let mut fabric = Fabric::new();
+    let (leaves, spines) = (fabric.switches(9), fabric.switches(4));
+    for (number, &leaf) in leaves.iter().enumerate() {
+        fabric.hosts(leaf, 4);
+        for &spine in &spines[..if number == 0 { 1 } else { 4 }] {
+            fabric.link(leaf, spine);
+        }
+    }
+    let topology = fabric.build();
+    let ranking = routed(&topology, None).ranking.unwrap();
+    assert!(!misses_parts(&ranking));
+}
+
+#[test]
+fn a_cable_that_comes_in_another_port_replaces_the_one_that_was_inferred() {
+    let whole = pgft(&[8, 6], &[1, 8], &[1, 1], 0);
+    let cable = whole.cables()[11];
+    let broken = whole.without_cables(&[cable.a]);
+    let started = routed(&broken, None);
+    assert!(misses_parts(started.ranking.as_ref().unwrap()));
+    let other = swapped(&whole, cable.a, (cable.a.0, PortNum(200)));
+    let moved = routed(&other, started.ranking.as_ref());
+    assert_sound_on_lanes(&other, &moved);
+    assert!(!misses_parts(moved.ranking.as_ref().unwrap()));
+    let quality = measure(&other, &moved.tables, &Settings::default());
+    assert_eq!(quality.shift.max, 1);
+}
+
+/// Some cables, such that no switch loses as many as a third of its neighbours on either side.
+fn lost(whole: &Topology, drawn: &[prop::sample::Index]) -> Vec<(Guid, PortNum)> {
+    let cables = whole.cables();
+    let mut left: BTreeMap<Guid, usize> = BTreeMap::new();
+    for switch in whole.indices() {
+        let groups: Vec<_> = whole.groups(switch).collect();
+        let leaves = groups
+            .iter()
+            .filter(|group| group.neighbour < switch)
+            .count();
+        let side = leaves.min(groups.len() - leaves);
+        let least = if side == 0 { groups.len() } else { side };
+        left.insert(whole.switch(switch).guid, least / 3);
+    }
+    let mut lost: Vec<Cable> = Vec::new();
+    for drawn in drawn {
+        let cable = *drawn.get(&cables);
+        let ends = [cable.a.0, cable.b.0];
+        if ends.iter().all(|end| left[end] > 0) && !lost.contains(&cable) {
+            for end in ends {
+                *left.get_mut(&end).unwrap() -= 1;
+            }
+            lost.push(cable);
+        }
+    }
+    lost.iter().map(|cable| cable.a).collect()
+}
+
+proptest! {
+    #[test]
+    fn a_start_of_any_regular_tree_without_some_cables_has_the_tables_of_a_repair(
+        (m, w, p, lmc) in (3usize..7, 3usize..6, 1usize..4, 0u8..2),
+        upper in prop::option::of((3usize..5, 3usize..5, 1usize..3)),
+        hosts in 1usize..6,
+        drawn in prop::collection::vec(any::<prop::sample::Index>(), 1..6),
+    ) {
+        let whole = match upper {
+            None => pgft(&[hosts, m], &[1, w], &[1, p], lmc),
+            Some((m2, w2, p2)) => pgft(&[hosts, m, m2], &[1, w, w2], &[1, p, p2], lmc),
+        };
+        let lost = lost(&whole, &drawn);
+        // A quarter of all cables between two levels is no fault.
+        prop_assume!(lost.len() * 4 < m * w * p);
+        assert_starts_as_repaired(&whole, &whole.without_cables(&lost), &format!("{lost:?}"));
+    }
+}
