@@ -152,9 +152,6 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     let records = setup.open_records(keeper.history_sink(), &attached)?;
     let history = records.history.as_ref();
     let view = setup.view(&attached, history, shared_view, &records.notify);
-    if let Some(past) = &records.past {
-        past.name_ports(&view);
-    }
     let controller = Arc::new(Controller::new(setup.inbox.clone(), view.clone()));
     let access = setup.access()?;
     let (gpu_hosts, servers) = if options.once {

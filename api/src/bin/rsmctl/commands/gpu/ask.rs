@@ -40,13 +40,7 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
         GpuCommand::Forget {
             hosts,
             machine_type,
-        } => {
-            let names = match machine_type {
-                true => hosts,
-                false => node_list::expand(&hosts).map_err(Failure::Usage)?,
-            };
-            forget(names, machine_type, session).await
-        }
+        } => forget(hosts, machine_type, session).await,
         GpuCommand::Hosts => hosts(session).await,
         GpuCommand::Check(arguments) => check::run(&arguments, session).await,
         GpuCommand::Watch => watch(session).await,
@@ -166,10 +160,14 @@ async fn import_host(
 /// Removes the inventories of hosts or machine types; prints nothing but JSON. Names that are not
 /// known do not stop the others.
 async fn forget(
-    names: Vec<String>,
+    hosts: Vec<String>,
     machine_type: bool,
     session: &mut Session,
 ) -> Result<(), Failure> {
+    let names = match machine_type {
+        true => hosts,
+        false => node_list::expand(&hosts).map_err(Failure::Usage)?,
+    };
     let mut refused = Vec::new();
     for host in names {
         let request = v1::ForgetGpuHostRequest { host, machine_type };
