@@ -152,7 +152,6 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     let records = setup.open_records(keeper.history_sink(), &attached)?;
     let history = records.history.as_ref();
     let view = setup.view(&attached, history, shared_view, &records.notify);
-    records.name_ports(&view);
     let controller = Arc::new(Controller::new(setup.inbox.clone(), view.clone()));
     let access = setup.access()?;
     let (gpu_hosts, servers) = if setup.options.once {
@@ -270,15 +269,6 @@ struct Records {
     history: Option<History>,
     past: Option<Past>,
     notify: Notify,
-}
-
-impl Records {
-    /// Gives the past the names that its findings about ports need.
-    fn name_ports(&self, view: &Arc<View>) {
-        if let Some(past) = &self.past {
-            past.name_ports(view);
-        }
-    }
 }
 
 /// Core and its surroundings.

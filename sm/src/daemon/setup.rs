@@ -291,6 +291,9 @@ impl Attached {
                 as Arc<dyn rsm_api::Simulation>
         });
         let routing = Arc::new(RouteAnalyst::new(view.clone()));
+        if let Some(past) = past {
+            past.name_ports(view);
+        }
         let counters = PublishedCounters::new(view.clone(), self.counters.source())
             .keeping(past.map(|past| past.source()));
         let counters: Arc<dyn rsm_api::CountersQueries> = Arc::new(counters);
