@@ -54,7 +54,7 @@ impl Bench {
         pause: Duration,
         call: impl FnOnce(&mut Mastership, &mut View<'_>, Time) -> T,
     ) -> (T, Vec<Action>) {
-        self.now = self.now + pause;
+        self.now += pause;
         let mut view = View {
             inventory: &mut self.inventory,
             policy: &self.policy,
