@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn wrong_lines_are_refused_with_their_number() {
         for (text, line, part) in [
-            ("uid 1 read\nuser 2 read", 2, "no kind"),
+            ("uid 1 read\nwho 2 read", 2, "no kind"),
             ("uid", 1, "no name"),
             ("uid 1", 1, "no role"),
             ("uid root admin", 1, "no number"),

@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn values_without_a_name_print_as_numbers() {
         assert_eq!(AttrId(0xFFA1).to_string(), "0xffa1");
-        assert_eq!(Class(0x0A).to_string(), "0x0a");
+        assert_eq!(Class(0x0B).to_string(), "0x0b");
         assert_eq!(Method::GET.to_string(), "Get");
     }
 
