@@ -46,8 +46,8 @@ pub trait NameLookup {
 /// The extent to which a text must match a node's description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sense {
-    /// The text is the whole description, or the name of a switch in it, of a chassis with the part;
-    /// first in the given case, then in any case.
+    /// The text is the whole description, or the name of a switch in it, of a chassis with the
+    /// part; first in the given case, then in any case.
     Whole,
     /// The text is any part of the description, in any case.
     Part,

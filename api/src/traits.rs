@@ -87,8 +87,8 @@ pub trait Subnet: Send + Sync + 'static {
     /// One port, by the rules of [`resolve_port`](crate::resolve::resolve_port).
     fn port(&self, selector: &Selector) -> Result<Keyed<PortId, v1::Port>, LookupError>;
 
-    /// The fields of an attribute of a node or port, as the device last answered it; empty if it has
-    /// not. The M_Key is not shown.
+    /// The fields of an attribute of a node or port, as the device last answered it; empty if it
+    /// has not. The M_Key is not shown.
     ///
     /// # Errors
     /// The name does not identify one node, or one port for PortInfo.

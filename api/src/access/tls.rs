@@ -40,7 +40,8 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// The CAs of client certificates; `None` if no client certificate is requested.
     pub client_ca: Option<PathBuf>,
-    /// The lists of revoked client certificates, one of each CA; `None` if no certificate is revoked.
+    /// The lists of revoked client certificates, one of each CA; `None` if no certificate is
+    /// revoked.
     pub client_crl: Option<PathBuf>,
 }
 
@@ -203,7 +204,8 @@ fn server_config(files: &TlsFiles) -> Result<(ServerConfig, Certificate), TlsErr
                     .allow_unauthenticated();
             let revoked = files.client_crl.as_deref();
             if let Some(revoked) = revoked {
-                // A certificate of a CA without a list is refused: whether it is revoked is not known.
+                // A certificate of a CA without a list is refused: whether it is revoked is not
+                // known.
                 verifier = verifier.with_crls(revocations(revoked)?);
             }
             let verifier = verifier

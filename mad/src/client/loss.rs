@@ -160,8 +160,8 @@ impl Tolerance {
         f64::from(self.lost) / f64::from(self.total().max(1))
     }
 
-    /// The difference from the tolerated rate that chance can explain, given the numbers of attempts
-    /// over which both rates were measured.
+    /// The difference from the tolerated rate that chance can explain, given the numbers of
+    /// attempts over which both rates were measured.
     fn slack(&self) -> f64 {
         let weight = 1.0 / f64::from(self.total().max(1)) + 1.0 / f64::from(self.measured);
         DEVIATIONS * (self.tolerated * (1.0 - self.tolerated) * weight).sqrt()

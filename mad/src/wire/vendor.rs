@@ -1,4 +1,5 @@
-//! The vendor's class of NVIDIA devices (0x0A, general services): hardware and firmware of a device.
+//! The vendor's class of NVIDIA devices (0x0A, general services): hardware and firmware of a
+//! device.
 
 use std::fmt;
 

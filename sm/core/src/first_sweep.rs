@@ -150,8 +150,8 @@ impl FirstSweep {
         self.is_provisional = true;
     }
 
-    /// Whether readers should see at `now` that losses have changed, or that more ports ignore Sets:
-    /// `locked` ports do.
+    /// Whether readers should see at `now` that losses have changed, or that more ports ignore
+    /// Sets: `locked` ports do.
     pub(super) fn has_news(&mut self, stats: &ClientStats, locked: usize, now: Time) -> bool {
         let reported = &mut self.reported;
         let losses = match self.under_way {
@@ -172,8 +172,8 @@ impl FirstSweep {
         is_due
     }
 
-    /// Updates the measures of the progress of `sweep`. Returns whether the early bring-up is due at
-    /// `now`.
+    /// Updates the measures of the progress of `sweep`. Returns whether the early bring-up is due
+    /// at `now`.
     pub(super) fn is_slow(&mut self, sweep: &Sweep, stats: &ClientStats, now: Time) -> bool {
         self.watch(sweep, stats, now);
         self.is_due(sweep, stats, now)

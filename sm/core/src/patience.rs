@@ -182,8 +182,8 @@ impl Silence {
     }
 
     /// Whether overdue attempts count as silence of their nodes now. Until any node has answered
-    /// after they became overdue, the whole fabric may be silent. `has_waited` says whether attempts
-    /// have become overdue, and `may_ask` whether they have while a stage is under way.
+    /// after they became overdue, the whole fabric may be silent. `has_waited` says whether
+    /// attempts have become overdue, and `may_ask` whether they have while a stage is under way.
     fn weigh(
         &mut self,
         client: &mut Client<Context>,
@@ -301,7 +301,8 @@ fn withdraw_unwanted(sweep: &mut Sweep, client: &mut Client<Context>, inventory:
     }
 }
 
-/// Sends overdue queries again, by paths that work. A suspect has one unanswered query, by any path.
+/// Sends overdue queries again, by paths that work. A suspect has one unanswered query, by any
+/// path.
 fn reroute_overdue(sweep: &mut Sweep, client: &mut Client<Context>, inventory: &Inventory) {
     let suspects = &inventory.suspects;
     let overdue: BTreeSet<Query> = client

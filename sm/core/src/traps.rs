@@ -186,8 +186,8 @@ impl TrapHandler {
         before != (violations.is_finding(), violations.is_proved())
     }
 
-    /// Forgets ports that no longer babble at `now`, and reports that are too old. Returns whether a
-    /// finding ends.
+    /// Forgets ports that no longer babble at `now`, and reports that are too old. Returns whether
+    /// a finding ends.
     pub(super) fn release(&mut self, now: Time) -> bool {
         let ended = self.violations.values();
         let mut ended = ended.filter(|reported| !reported.counts(now));

@@ -7,8 +7,9 @@ use rsm_ids::Guid;
 use rsm_plan::lids::{Claim, Claims};
 use rsm_plan::policy::Policy;
 
-/// Exchanges in `claims` the LIDs of this manager's port and of the port with the GUID `before`, the
-/// former manager's, if the LID moves with the manager (`sm.lid`). Returns whether they changed.
+/// Exchanges in `claims` the LIDs of this manager's port and of the port with the GUID `before`,
+/// the former manager's, if the LID moves with the manager (`sm.lid`). Returns whether they
+/// changed.
 pub fn exchange_lids(
     inventory: &Inventory,
     policy: &Policy,

@@ -20,7 +20,8 @@
 //! Invariants:
 //!
 //! * [`Mastership::may_set`] is true only for a master without an open inquiry, which the epoch of
-//!   a shared store permits to write. A master that may have been replaced first withdraws all Sets.
+//!   a shared store permits to write. A master that may have been replaced first withdraws all
+//!   Sets.
 //! * SMInfo decides which manager is master; the epoch only permits it to write. A store that does
 //!   not answer never stops the fabric.
 //! * Every queue has a bound: deferred requests, senders of refused orders, the rate of handovers.

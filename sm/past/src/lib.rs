@@ -13,12 +13,12 @@
 //! # Stored values
 //!
 //! Errors are exact, and stored where they moved; symbols that error correction mended, which move
-//! everywhere, where so many are mended that a port is worth watching. Traffic moves at every port, and five exact
-//! values of 1.1 billion steps (45,056 hosts, 30 days) would take 20 GB. They are rounded to six
-//! significant bits, an error of at most 1/64, and the exponent with its mantissa goes to [pco], a
-//! compressor of columns of numbers, which uses as many bits as the values differ. General
-//! compressors find no repetition in such columns, and time series formats (Gorilla) compress one
-//! series at a time, whereas the collector delivers a step of all ports at once.
+//! everywhere, where so many are mended that a port is worth watching. Traffic moves at every port,
+//! and five exact values of 1.1 billion steps (45,056 hosts, 30 days) would take 20 GB. They are
+//! rounded to six significant bits, an error of at most 1/64, and the exponent with its mantissa
+//! goes to [pco], a compressor of columns of numbers, which uses as many bits as the values differ.
+//! General compressors find no repetition in such columns, and time series formats (Gorilla)
+//! compress one series at a time, whereas the collector delivers a step of all ports at once.
 //!
 //! # Files
 //!

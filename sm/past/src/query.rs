@@ -259,8 +259,8 @@ impl PastReader {
         Ok(Trends { step_ms, steps })
     }
 
-    /// Errors before correction of each of `ports` in `span`, by the start of steps of `step_ms`, in
-    /// milliseconds since the Unix epoch. Steps without any are left out, and so are such ports.
+    /// Errors before correction of each of `ports` in `span`, by the start of steps of `step_ms`,
+    /// in milliseconds since the Unix epoch. Steps without any are left out, and so are such ports.
     ///
     /// # Errors
     /// A file cannot be read.

@@ -57,8 +57,8 @@ fn of_name(
 
 /// The partition that owns the MGID of a join, if the group is or would be in another one.
 ///
-/// The P_Key in an MGID of IP over InfiniBand is that of its partition (RFC 4391, 4). A port without
-/// that key is no offender by such an MGID alone: its host has an interface too many.
+/// The P_Key in an MGID of IP over InfiniBand is that of its partition (RFC 4391, 4). A port
+/// without that key is no offender by such an MGID alone: its host has an interface too many.
 fn of_group(
     directory: &Directory,
     groups: &GroupRegistry,

@@ -48,6 +48,9 @@ impl End {
     }
 }
 
+/// The two halves of the channel of ended isolations.
+type Ends = (mpsc::Sender<(PortKey, End)>, mpsc::Receiver<(PortKey, End)>);
+
 /// The hosts that were dealt with.
 pub(super) struct Isolation {
     /// The last act of each hostile port that was dealt with.
@@ -57,7 +60,7 @@ pub(super) struct Isolation {
     /// Ports whose isolation was refused, as was reported.
     refused: BTreeSet<PortKey>,
     /// Ends of isolations, by the port.
-    ends: (mpsc::Sender<(PortKey, End)>, mpsc::Receiver<(PortKey, End)>),
+    ends: Ends,
     look_at: Time,
 }
 
@@ -106,8 +109,8 @@ impl Isolation {
         }
     }
 
-    /// The ports with acts that were not dealt with, and what their hosts do. At most [`REPORTS`] are
-    /// under way; others wait for the next look.
+    /// The ports with acts that were not dealt with, and what their hosts do. At most [`REPORTS`]
+    /// are under way; others wait for the next look.
     fn due(&mut self, hostile: &BTreeMap<PortKey, (Hostility, Time)>) -> Vec<(PortKey, Hostility)> {
         while let Ok((port, end)) = self.ends.1.try_recv() {
             self.pending.remove(&port);

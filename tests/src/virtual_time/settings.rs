@@ -21,7 +21,8 @@ pub struct Settings {
     /// umad.
     pub kernel_timeouts: bool,
     /// Whether the host gets an event immediately when its link comes up or goes down. Otherwise it
-    /// has to poll, as behind umad without the adapter's events: see [`World::look_at_ports`](super::World::look_at_ports).
+    /// has to poll, as behind umad without the adapter's events: see
+    /// [`World::look_at_ports`](super::World::look_at_ports).
     pub port_events: bool,
     /// The seed of the hardware's faults.
     pub seed: u64,

@@ -1,5 +1,5 @@
-//! Sign-on for the page by a proxy: a real nginx asks for users, and rsm shows them what their roles
-//! permit.
+//! Sign-on for the page by a proxy: a real nginx asks for users, and rsm shows them what their
+//! roles permit.
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;

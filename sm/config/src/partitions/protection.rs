@@ -14,8 +14,8 @@ use rsm_mad::wire::attr::PKey;
 use super::value;
 use crate::TrustMode;
 
-/// Fewest bits of a prefix of MGIDs: flags, scope and the signature, which says what kind of address
-/// the rest is.
+/// Fewest bits of a prefix of MGIDs: flags, scope and the signature, which says what kind of
+/// address the rest is.
 const MGID_BITS_MIN: u8 = 32;
 
 /// Signature of MGIDs that the SA assigns.

@@ -145,8 +145,8 @@ impl Resolved {
     ) -> Result<(), String> {
         let nodes: &[Guid] = match meant {
             &Meant::One(Place::Absent(at)) => {
-                // Any port will do of a node that has none yet: from the highest number down, because
-                // lines with a port name low ones.
+                // Any port will do of a node that has none yet: from the highest number down,
+                // because lines with a port name low ones.
                 let place = Place::Absent(at);
                 let spots = (1..u8::MAX).rev().map(|number| Spot {
                     place,

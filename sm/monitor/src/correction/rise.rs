@@ -1,8 +1,8 @@
 //! Whether the errors before correction grow, and when they reach what correction can mend.
 //!
-//! Errors of a link that gets worse grow by a factor in a time rather than by an amount, so that the
-//! slope is taken of the logarithm of the rate: the median of the slopes between all pairs of hours
-//! (Theil and Sen), which single hours with many or few errors do not move.
+//! Errors of a link that gets worse grow by a factor in a time rather than by an amount, so that
+//! the slope is taken of the logarithm of the rate: the median of the slopes between all pairs of
+//! hours (Theil and Sen), which single hours with many or few errors do not move.
 
 use std::time::Duration;
 
@@ -68,8 +68,8 @@ impl Rise {
     /// The rise in `hours`, by ascending time, at a port whose link can mend `mendable_per_s`
     /// symbols a second; `None` if errors do not grow, or do not reach that within [`HORIZON`].
     ///
-    /// With `is_full`, the hardware's counter is at its end since the last hour that counts, and the
-    /// rise is taken to go on.
+    /// With `is_full`, the hardware's counter is at its end since the last hour that counts, and
+    /// the rise is taken to go on.
     pub fn of(
         hours: &[Hour],
         mendable_per_s: f64,

@@ -363,13 +363,16 @@ impl Collector {
         Some(flight)
     }
 
-    /// Handles a datagram of performance management or the vendor's class, or the notice that a request was not answered.
+    /// Handles a datagram of performance management or the vendor's class, or the notice that a
+    /// request was not answered.
     pub fn handle(&mut self, inbound: &Inbound, now: Time) {
         match inbound {
             Inbound::Mad(datagram) => self.take(datagram, now),
-            &Inbound::SendFailed { class, tid, kind }
-                if let Class::PERFORMANCE | Class::VENDOR_DEVICE = class =>
-            {
+            &Inbound::SendFailed {
+                class: Class::PERFORMANCE | Class::VENDOR_DEVICE,
+                tid,
+                kind,
+            } => {
                 if let Some(flight) = self.land(tid.low()) {
                     match kind {
                         SendFailure::TimedOut => self.unanswered(&flight, now),

@@ -96,8 +96,8 @@ impl Corrected {
         self.share().is_some_and(|share| share >= WATCHED)
     }
 
-    /// Whether a port that was last read at `last` is read again. Ports have phases of their own, so
-    /// that their readings are spread over the time between.
+    /// Whether a port that was last read at `last` is read again. Ports have phases of their own,
+    /// so that their readings are spread over the time between.
     pub(super) fn is_due(port: PortKey, last: Option<Time>, now: Time) -> bool {
         let every = EVERY.as_nanos() as u64;
         let seed = (port.node.0 ^ u64::from(port.port.0) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);

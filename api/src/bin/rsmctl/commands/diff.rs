@@ -121,8 +121,8 @@ struct Taken {
     hosts: u64,
 }
 
-/// The rows of differences, with those that follow from another one folded into it: cables and hosts
-/// that came or went with a switch, adapters of one host, and findings of one kind.
+/// The rows of differences, with those that follow from another one folded into it: cables and
+/// hosts that came or went with a switch, adapters of one host, and findings of one kind.
 fn folded(differences: &[v1::Difference]) -> Vec<Row> {
     let of_kind = |kind: Kind| {
         let own = differences.iter().filter(move |one| one.kind() == kind);

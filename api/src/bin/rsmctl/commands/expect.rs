@@ -84,9 +84,9 @@ pub(crate) async fn run(arguments: ExpectArguments, session: &mut Session) -> Re
     session.output.only_table(table(&rows))
 }
 
-/// Missing parts in the order of an operator's interest: switches before cables before hosts, and of
-/// one kind those that went last first. Adapters of one host that went in the same minute are one
-/// row.
+/// Missing parts in the order of an operator's interest: switches before cables before hosts, and
+/// of one kind those that went last first. Adapters of one host that went in the same minute are
+/// one row.
 fn folded(missing: Vec<v1::Missing>) -> Vec<Vec<v1::Missing>> {
     let mut rows: Vec<Vec<v1::Missing>> = Vec::new();
     let mut known: HashMap<(String, String), usize> = HashMap::new();

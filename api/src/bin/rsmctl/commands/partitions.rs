@@ -30,7 +30,7 @@ pub(super) async fn all(session: &Session) -> Result<Vec<v1::Partition>, Failure
     let all = all_pages(request, async |request| {
         session.partitions().list_partitions(request).await
     });
-    Ok(all.await?)
+    all.await
 }
 
 pub(super) async fn partitions(session: &mut Session) -> Result<(), Failure> {

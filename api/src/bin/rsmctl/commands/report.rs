@@ -51,7 +51,8 @@ fn print(report: &v1::Report, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The report in a sentence: `1 check fails: routes; 2 warn: nodes, clock; 11 pass, 3 are not known`.
+/// The report in a sentence: `1 check fails: routes; 2 warn: nodes, clock; 11 pass, 3 are not
+/// known`.
 fn verdict(report: &v1::Report, width: usize) -> Vec<String> {
     let of = |verdict| -> Vec<&str> {
         let checks = report.checks.iter();
