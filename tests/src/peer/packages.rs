@@ -21,6 +21,7 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("chromedriver", "chromium-driver"),
     ("promtool", "prometheus"),
     ("slurmctld", "slurmctld"),
+    ("nginx", "nginx"),
     ("strace", "strace"),
 ];
 

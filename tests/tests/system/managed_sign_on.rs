@@ -3,12 +3,12 @@
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rsm_tests::binaries;
 use rsm_tests::clock::wait_for_every;
-use rsm_tests::peer::REQUIRE_PEERS;
+use rsm_tests::peer::{program_path, require_peer};
 use rsm_tests::process::{Invocation, Running};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -23,24 +23,6 @@ const PROXY: &str = "127.0.0.2";
 const ALICE: &str = "authorization: Basic YWxpY2U6c2VjcmV0\r\n";
 const DAVE: &str = "authorization: Basic ZGF2ZTpzZWNyZXQ=\r\n";
 
-/// nginx; `None` if it is not installed.
-fn nginx() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
-    let found = folders
-        .map(|folder| folder.join("nginx"))
-        .find(|file| file.is_file());
-    if found.is_none() {
-        let is_required = std::env::var_os(REQUIRE_PEERS).is_some_and(|value| value == "1");
-        assert!(
-            !is_required,
-            "`nginx` is not installed; it comes with the Debian package nginx"
-        );
-        eprintln!("skipped: `nginx` is not installed");
-    }
-    found
-}
-
 struct Site {
     _rsm: Running,
     _nginx: Running,
@@ -49,7 +31,7 @@ struct Site {
 }
 
 impl Site {
-    fn start(nginx: &Path) -> Site {
+    fn start() -> Site {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name);
         let write = |name: &str, text: &str| std::fs::write(file(name), text).unwrap();
@@ -90,7 +72,7 @@ impl Site {
         };
         write("users", "alice:{PLAIN}secret\ndave:{PLAIN}secret\n");
         write("nginx.conf", &proxy(folder.path(), &address));
-        let nginx = Invocation::new(nginx, folder.path())
+        let nginx = Invocation::new(program_path("nginx"), folder.path())
             .args(["-p", ".", "-e", "error.log", "-c", "nginx.conf"])
             .spawn()
             .unwrap();
@@ -156,9 +138,12 @@ fn asked(mut stream: impl std::io::Read + std::io::Write, path: &str, head: &str
 }
 
 #[test]
+#[cfg_attr(not(peers), ignore = "needs nginx")]
 fn users_of_a_real_nginx_see_what_their_roles_permit_and_nobody_else_does() {
-    let Some(nginx) = nginx() else { return };
-    let site = Site::start(&nginx);
+    if !require_peer("nginx") {
+        return;
+    }
+    let site = Site::start();
     let me = "/api/v1/me";
     assert_eq!(site.ask(me, "").0, 401, "nginx asks for a user");
     let alice = json!({"name": "alice", "roles": "read"});
