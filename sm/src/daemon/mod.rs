@@ -139,8 +139,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         inbox,
         options,
     };
-    // The first answer of the shared store may take seconds; no part that could wait for it runs
-    // yet.
+    // The first answer of the shared store may take seconds; no part waits for it yet.
     let (keeper, mut kept, shared_view) = setup.open_store()?;
     let shares_store = shared_view.is_some();
     core_config.mastership.shares_store = shares_store;
@@ -166,8 +165,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         let servers = setup.serve(&access, backend).await?;
         (Some(gpu_hosts), Some(servers))
     };
-    let recorder = history.map(History::recorder);
-    keeper.attach(gpu_hosts.as_ref(), recorder.as_ref());
+    keeper.attach(gpu_hosts.as_ref(), history.map(History::recorder).as_ref());
     let checksums = core_config.mastership.checksums.clone();
     let partitions = core_config.policy.partitions.clone();
     let mut core = Core::new(core_config, kept.core);

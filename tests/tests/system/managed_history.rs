@@ -154,7 +154,8 @@ fn the_history_tells_what_changed_last_night_after_a_restart() {
     let events = ["events", "--since", "1h", "--node", &host];
     let gone = daemon.wait_for(&events, "node vanished");
     assert!(gone.contains(&host), "{gone}");
-    let place = format!("CA at {leaf}:{port}");
+    let short = rsm_api::resolve::switch_name(&leaf).expect("it is a switch");
+    let place = format!("CA at {short}:{port}");
     let changed = daemon.wait_for(&["diff", &before, "--all", "--wide"], &place);
     for what in ["node-vanished", "link-vanished", "finding-raised"] {
         assert!(changed.contains(what), "{changed}");

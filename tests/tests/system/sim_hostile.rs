@@ -145,7 +145,8 @@ fn managers_that_do_not_count_are_hostile_and_others_are_not() {
         sm_key,
         ..ForeignManager::new(site.hosts[host], 1, SmState::Standby)
     };
-    let known = with_key(&site, 0, 1);
+    let own_key = Settings::default().core.mastership.identity.sm_key;
+    let known = with_key(&site, 0, own_key);
     let stranger = with_key(&site, 1, 5);
     site.world.add_foreign(site.hosts[0], ONE, known);
     let attach = site.world.add_foreign(site.hosts[1], ONE, stranger);
