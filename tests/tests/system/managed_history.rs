@@ -167,7 +167,7 @@ fn the_history_tells_what_changed_last_night_after_a_restart() {
     let (code, refused) = daemon.rsmctl(&["drain", &leaf]);
     assert_eq!(code, 1, "{refused}");
     let acts = daemon.wait_for(&["events", "--kind", "operator"], "was refused");
-    assert!(acts.contains(&format!("drain {leaf}")), "{acts}");
+    assert!(acts.contains(&format!("drain {short}")), "{acts}");
     assert!(acts.contains("unix uid "), "{acts}");
 
     let kept = daemon.json(&["history"]).as_array().map(Vec::len);
