@@ -143,7 +143,7 @@ fn managers_that_do_not_count_are_hostile_and_others_are_not() {
     let mut site = Site::up();
     let with_key = |site: &Site, host: usize, sm_key| ForeignManager {
         sm_key,
-        ..ForeignManager::new(site.hosts[host], 1, SmState::Standby)
+        ..ForeignManager::new(site.hosts[host], 0, SmState::Standby)
     };
     let own_key = Settings::default().core.mastership.identity.sm_key;
     let known = with_key(&site, 0, own_key);
