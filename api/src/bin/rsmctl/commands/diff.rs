@@ -1,8 +1,8 @@
 use std::collections::{HashMap, HashSet};
 
 use clap::Args;
-use rsm_proto::v1;
 use rsm_proto::v1::DifferenceKind as Kind;
+use rsm_proto::{plain_names, v1};
 
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
@@ -203,15 +203,21 @@ fn fold(row: &mut Row, number: u64) {
                 Kind::FindingRaised => &mut row.now,
                 _ => &mut row.before,
             };
-            // The first clause says which part it is about.
-            let first = text.split([':', ';']).next().unwrap_or_default();
-            *text = first.to_owned() + &more;
+            *text = first_clause(text) + &more;
         }
         _ => {
             row.part = format!("{} ({number} adapters)", machine(&row.part));
             *row.value() += &more;
         }
     }
+}
+
+/// The first clause of a finding's text, which says about which part it is.
+fn first_clause(text: &str) -> String {
+    let plain = plain_names(text);
+    let ends = [": ", "; "].into_iter().filter_map(|end| plain.find(end));
+    let end = ends.min().unwrap_or(plain.len());
+    plain[..end].to_owned()
 }
 
 /// The nodes at both ends of a cable, `leaf-03:7 - spine-01:3`.
@@ -257,6 +263,15 @@ mod tests {
             now: now.to_owned(),
             ..v1::Difference::default()
         }
+    }
+
+    #[test]
+    fn first_clause_ends_behind_the_name_of_a_switch() {
+        let text = "the host host-005 mlx5_0 is gone, was at MF0;su-01-leaf-02:MQM9700/U1 port 7: 54 \
+                    routes were moved; if it is gone for good: rsmctl expect";
+        let expected = "the host host-005 mlx5_0 is gone, was at su-01-leaf-02 port 7";
+        assert_eq!(first_clause(text), expected);
+        assert_eq!(first_clause("leaf-03:7 flaps"), "leaf-03:7 flaps");
     }
 
     #[test]
