@@ -5,6 +5,7 @@
 //! [`Server`] serves them.
 
 pub mod access;
+pub mod blocking;
 pub mod client;
 pub mod error;
 pub mod firmware;

@@ -10,6 +10,7 @@ use tonic::{Request, Response, Status};
 
 use super::paging::Listing;
 use super::request::{port_order, selector};
+use crate::blocking;
 use crate::error::CountersError;
 use crate::limits::{
     DEFAULT_TOP_EVERY, DEFAULT_TOP_PORTS, MAX_SERIES_STEPS, MAX_TOP_PORTS, MAX_WATCHERS, TOP_EVERY,
@@ -87,13 +88,8 @@ async fn from_past<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CountersError> + Send + 'static,
 ) -> Result<Response<T>, Status> {
     let place = Arc::clone(places).acquire_owned().await;
-    let answer = tokio::task::spawn_blocking(move || {
-        let answer = work();
-        drop(place);
-        answer
-    });
-    let answer = answer.await;
-    let answer = answer.map_err(|error| Status::internal(error.to_string()))?;
+    let answer = blocking::holding(place, work).await;
+    let (_, answer) = answer.map_err(|error| Status::internal(error.to_string()))?;
     Ok(Response::new(answer?))
 }
 

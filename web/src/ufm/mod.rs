@@ -21,7 +21,7 @@ use rsm_api::access::{Caller, Gate, Peer, digest_of};
 use rsm_api::model::{
     EmptyPartition, ExistingPartition, MemberName, PartitionAction, PartitionChange, WhenCutOff,
 };
-use rsm_api::{ActionRecorder, Control, ControlError, PartitionRefusal, Subnet, v1};
+use rsm_api::{ActionRecorder, Control, ControlError, PartitionRefusal, Subnet, blocking, v1};
 use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
@@ -223,14 +223,9 @@ impl Ufm {
         let Ok(place) = Arc::clone(&self.lists).acquire_owned().await else {
             return failure(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping");
         };
-        let made = tokio::task::spawn_blocking(move || {
-            let made = make();
-            drop(place);
-            made
-        });
-        match made.await {
-            Ok(Ok(answer)) => reply::json(&answer),
-            Ok(Err((code, text))) => failure(code, &text),
+        match blocking::holding(place, make).await {
+            Ok((_, Ok(answer))) => reply::json(&answer),
+            Ok((_, Err((code, text)))) => failure(code, &text),
             Err(error) => failure(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
         }
     }

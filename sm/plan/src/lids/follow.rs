@@ -7,7 +7,6 @@ use rsm_ids::{Lid, PortKey};
 use rsm_model::fabric::{Fabric, Node, PortRef};
 
 use super::super::policy::Policy;
-use super::table_limit::TableLimit;
 use super::{Claim, Claims, LidPlan, vports, wanted_lmc};
 
 /// Assigns LIDs to `fabric`, with the result of [`assign`](super::assign). `previous` are the LIDs
@@ -29,8 +28,7 @@ pub(crate) fn follow(
         return Some(ports);
     }
     let mut plan = LidPlan::clone(&ports);
-    let last = || TableLimit::of(fabric, Some(claims)).last;
-    vports::assign(fabric, claims, (block, &last), &mut plan);
+    vports::assign(fabric, Some(claims), block, &mut plan);
     Some(if plan == *ports {
         ports
     } else {

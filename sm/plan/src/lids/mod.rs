@@ -124,8 +124,7 @@ pub(crate) fn assign_with_rights(
     rights: &LidRights,
 ) -> LidPlan {
     let mut plan = assign_ports(fabric, claims, policy, rights);
-    let last = || TableLimit::of(fabric, Some(claims)).last;
-    vports::assign(fabric, claims, (rights.block, &last), &mut plan);
+    vports::assign(fabric, Some(claims), rights.block, &mut plan);
     plan
 }
 
@@ -142,8 +141,7 @@ fn assign_ports(fabric: &Fabric, claims: &Claims, policy: &Policy, rights: &LidR
 /// lose their connections.
 pub(crate) fn assign_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
     let mut plan = assign_ports_anew(fabric, policy);
-    let last = || TableLimit::of(fabric, None).last;
-    vports::assign(fabric, &Claims::default(), (None, &last), &mut plan);
+    vports::assign(fabric, None, None, &mut plan);
     plan
 }
 

@@ -15,6 +15,7 @@ use rsm_model::fabric::{Fabric, Node};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::vports::{INDICES_MAX, VPort, VPortKey};
 
+use super::table_limit::TableLimit;
 use super::{Claim, Claims, LidPlan};
 
 /// Number of virtual ports that a finding names; the finding counts the others.
@@ -33,11 +34,11 @@ struct Candidate<'a> {
 }
 
 /// Adds the LIDs of all virtual ports to `plan`, replacing those that it has. New ones start at
-/// `block`, as far as there is room, and end at the LID that `last` computes.
+/// `block`, as far as there is room. Without `claims`, all LIDs are given anew.
 pub(super) fn assign(
     fabric: &Fabric,
-    claims: &Claims,
-    (block, last): (Option<Lid>, &dyn Fn() -> u16),
+    claims: Option<&Claims>,
+    block: Option<Lid>,
     plan: &mut LidPlan,
 ) {
     plan.vports.clear();
@@ -45,14 +46,14 @@ pub(super) fn assign(
     if served.is_empty() {
         return;
     }
-    let mut space = Space::of(fabric, plan, last());
+    let mut space = Space::of(fabric, plan, TableLimit::of(fabric, claims).last);
     let own: Vec<&Candidate<'_>> = served
         .iter()
         .filter(|one| one.vport.info.lid_required())
         .collect();
     let shared = served.iter().filter(|one| !one.vport.info.lid_required());
     let mut given: BTreeMap<VPortKey, Lid> = shared.map(|one| (one.key, Lid::NONE)).collect();
-    let claim_of = |one: &Candidate<'_>| claims.get(&one.vport.guid()).map(|claim| claim.base);
+    let claim_of = |one: &Candidate<'_>| Some(claims?.get(&one.vport.guid())?.base);
     let mut holders: Vec<(bool, Guid, &Candidate<'_>)> = own
         .iter()
         .filter(|one| one.vport.info.lid().is_unicast())
@@ -76,7 +77,9 @@ pub(super) fn assign(
         }
     }
     let present: BTreeSet<Guid> = served.iter().map(|one| one.vport.guid()).collect();
-    space.reserve(claims, |guid| present.contains(&guid));
+    if let Some(claims) = claims {
+        space.reserve(claims, |guid| present.contains(&guid));
+    }
     let mut left_out = Vec::new();
     for one in &own {
         if given.contains_key(&one.key) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rsm_api::model::{Keyed, LossSelector, Page, PortId, Selector};
 use rsm_api::resolve::{resolve_node, resolve_port};
-use rsm_api::{BoxFuture, RoutingError, RoutingQueries, v1};
+use rsm_api::{BoxFuture, RoutingError, RoutingQueries, blocking, v1};
 use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 use rsm_model::text::count;
@@ -166,11 +166,7 @@ pub(super) async fn compute<H: Send + 'static, T: Send + 'static>(
     held: H,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<(H, T), RoutingError> {
-    let computed = tokio::task::spawn_blocking(move || {
-        let done = work();
-        (held, done)
-    });
-    match computed.await {
+    match blocking::holding(held, work).await {
         Ok(done) => Ok(done),
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_cancelled) => Err(RoutingError::Stopping),

@@ -233,7 +233,7 @@ async fn settings(p_key: u16, session: &Session) -> Result<v1::PartitionSettings
         .find(|partition| partition.p_key == u32::from(p_key & 0x7fff));
     Ok(found.map_or(NEW, |partition| v1::PartitionSettings {
         // A partition without a name is shown with its P_Key, and its name stays empty.
-        name: match p_key_text(&partition.name) == Some(p_key & 0x7fff) {
+        name: match partition.name == hex(partition.p_key) {
             true => String::new(),
             false => partition.name,
         },
@@ -242,11 +242,6 @@ async fn settings(p_key: u16, session: &Session) -> Result<v1::PartitionSettings
         mtu_bytes: partition.mtu_bytes,
         rate_gbps: partition.rate_gbps,
     }))
-}
-
-/// The P_Key that a hexadecimal text with 0x states; `None` if it is no such text.
-fn p_key_text(text: &str) -> Option<u16> {
-    u16::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
 impl MembershipArguments {
