@@ -2,8 +2,8 @@
 
 use crate::v1;
 
-/// NodeDescription of aggregation nodes inside switches (SHARP), set by their firmware. Nobody lays
-/// their cables, and no plan counts them among hosts.
+/// NodeDescription of aggregation nodes inside switches (SHARP), set by their firmware. Their
+/// links are no cables, and no plan counts them among hosts.
 pub const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
 
 /// Escapes control characters, and those that change the direction or the visibility of text: names

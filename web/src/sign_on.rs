@@ -97,7 +97,7 @@ impl SignOn {
     }
 }
 
-/// Who asks.
+/// The user of a request, as the page shows it.
 #[derive(Serialize)]
 struct Me {
     /// The name of the user; empty where this server asks for no identity.
@@ -106,7 +106,7 @@ struct Me {
     roles: String,
 }
 
-/// Answers who asks.
+/// Answers with the user of the request.
 pub(crate) async fn me(extensions: Extensions) -> Reply {
     let caller = extensions.get::<Arc<Caller>>();
     reply::json(&Me {

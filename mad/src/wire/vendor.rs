@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_read_back() {
+    fn firmware_and_psid_are_read_as_they_were_set() {
         let mut mad = GeneralInfoMad::request(Tid(1));
         mad.set_firmware(FirmwareVersion([31, 2012, 1068]))
             .set_psid(b"A_NAME_LONGER_THAN_ITS_FIELD");

@@ -9,7 +9,7 @@ use rsm_mad::wire::fields::of_attribute;
 use super::api_view::core_key;
 use super::published::Published;
 
-/// The field that is never shown: whoever knows it may write to the port.
+/// The field that is never shown: its value permits writes to the port.
 const SECRET: &str = "M_Key";
 
 /// Fields of the attribute that `selector` names; empty if the device has not answered it.

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_comes_first_then_who_then_what_to_do() {
+    fn losses_come_first_then_the_hosts_then_the_remedy() {
         let port = |description: &str| v1::CutOffPort {
             description: description.to_owned(),
             ..v1::CutOffPort::default()
