@@ -36,6 +36,8 @@ export class Picture {
     this.path = [];
     /** The two switches of the port that is shown. */
     this.cable = undefined;
+    /** What links are coloured by, and the last load that was read. */
+    this.weighed = ["state", null];
     this.pointers = new Map();
     this.fitted = false;
     this.colours = colours();
@@ -180,8 +182,17 @@ export class Picture {
   get tiled() {
     const isWhole = this.scene && this.fitted && !this.moved && this.selected < 0 && !this.path.length && !this.cable;
     if (!isWhole || !areWorthTiles(this.scene, (group) => this.cell(group))) return false;
-    this.pods ??= new Pods(this.scene);
+    if (!this.pods) {
+      this.pods = new Pods(this.scene);
+      this.pods.weigh(...this.weighed);
+    }
     return true;
+  }
+
+  /** Sums up the load of each pod from now on, also when the scene is read again. */
+  weigh(paint, load) {
+    this.weighed = [paint, load];
+    this.pods?.weigh(paint, load);
   }
 
   /** Brings a pod or tier to the middle, as large as it fits. */

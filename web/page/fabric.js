@@ -135,7 +135,7 @@ export class FabricView {
     shared.paint = paint;
     this.loadNote = "";
     this.picture.scene?.paint(paint, null);
-    this.picture.pods?.weigh(paint, null);
+    this.picture.weigh(paint, null);
     this.drawLegend();
     this.picture.redraw();
     if (paint !== "state" || this.picture.tiled) this.readLoad();
@@ -157,16 +157,15 @@ export class FabricView {
       const { paint } = shared;
       let { scene } = this.picture;
       if (signal.aborted || !scene) return;
-      if (load.generation !== scene.generation) {
-        // The subnet has changed, perhaps only by a finding.
+      if (load.shape !== scene.shape) {
         const newer = await loadScene();
         if (signal.aborted) return;
         if (newer !== scene) this.picture.show(newer);
         scene = newer;
       }
-      const fits = load.generation === scene.generation;
-      this.loadAt = performance.now();
-      this.picture.pods?.weigh(paint, load);
+      const fits = load.shape === scene.shape;
+      this.loadAt = fits ? performance.now() : -Infinity;
+      this.picture.weigh(paint, load);
       this.loadNote = load.ports ? "" : load.collecting ? "no counters read yet" : "counters are off: [counters] enabled";
       if (fits) scene.paint(paint, paint === "state" ? null : load[PAINTS[paint].column]);
       document.documentElement.dataset.painted = fits ? paint : "";

@@ -89,7 +89,7 @@ export class Pods {
   /** Sums up the load of each part by what links are coloured by; that of the state is use. */
   weigh(paint, load) {
     const { column, from } = PAINTS[paint === "state" ? "load" : paint];
-    const values = load?.generation === this.scene.generation && load.ports ? load[column] : null;
+    const values = load?.shape === this.scene.shape && load.ports ? load[column] : null;
     for (const part of [...this.pods, ...this.tiers]) part.sums = null;
     if (!values || values.length !== this.scene.linkCount) return;
     const { links, group } = this.scene;

@@ -67,11 +67,14 @@ fn pods_of_a_large_fabric_have_tiles_with_state_and_load() {
     browser.open(&format!("http://{}/#/overview", site.address()));
     browser.open(&format!("http://{}/#/fabric", site.address()));
     wait_pods(&browser, "40");
-    let text = wait_for_every(LOOK, LIMIT, || {
-        let text = browser.run(POINT).as_str()?.to_owned();
-        text.contains("% of its links' rate").then_some(text)
-    });
-    let text = text.unwrap_or_else(|| panic!("{}", browser.run(POINT)));
+    let loaded = || {
+        let text = wait_for_every(LOOK, LIMIT, || {
+            let text = browser.run(POINT).as_str()?.to_owned();
+            text.contains("% of its links' rate").then_some(text)
+        });
+        text.unwrap_or_else(|| panic!("{}", browser.run(POINT)))
+    };
+    let text = loaded();
     assert!(
         text.starts_with("pod ") && text.contains("16 hosts"),
         "{text}"
@@ -87,6 +90,8 @@ fn pods_of_a_large_fabric_have_tiles_with_state_and_load() {
     let shown = wait_for_every(LOOK, LIMIT, || is_one(&browser.run(TILES)));
     assert!(shown.is_some(), "{}", browser.run(TILES));
     wait_pods(&browser, "40");
+    // The load of pods outlives the picture of before.
+    loaded();
 
     // A click goes to the pod, and its switches are drawn; then all of it is shown again.
     let drawn = "return Number(document.documentElement.dataset.drawn.split(' ')[0])";
@@ -119,7 +124,7 @@ fn bars_of_pods_follow_what_links_are_coloured_by() {
         let script = format!(
             "return Promise.all([import('/fabric.js'), import('/pods.js')]).then(([{{ shared: {{ scene }} }}, {{ Pods }}]) => {{ \
                const pods = new Pods(scene); \
-               const load = {{ generation: scene.generation, ports: 1, use: [], wait: [], errors: [] }}; \
+               const load = {{ shape: scene.shape, ports: 1, use: [], wait: [], errors: [] }}; \
                let turn = 0; \
                for (let link = 0; link < scene.linkCount; link++) {{ \
                  const isFirst = pods.of[scene.group[scene.links[link * 5]]] === pods.pods[0] || pods.of[scene.group[scene.links[link * 5 + 1]]] === pods.pods[0]; \

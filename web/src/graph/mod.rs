@@ -24,6 +24,9 @@ use crate::reply;
 pub struct Graph {
     /// The generation of the snapshot.
     pub generation: u64,
+    /// The name of the list of switches and links: two graphs of one server with the same shape
+    /// have the same switches and links in the same order, whatever their states.
+    pub shape: String,
     /// The number of tiers of switches.
     pub tiers: u32,
     /// The width of the drawing, in cells.
@@ -103,6 +106,8 @@ pub(crate) enum GraphError {
 #[derive(Debug)]
 pub(crate) struct Drawn {
     pub(crate) generation: u64,
+    /// The shape, as in [`Graph`].
+    pub(crate) shape: String,
     made: Instant,
     pub(crate) tag: String,
     pub(crate) json: Bytes,
@@ -169,6 +174,7 @@ fn draw(subnet: &dyn Subnet) -> Result<Drawn, GraphError> {
     let json = serde_json::to_vec(&graph).map_err(|error| GraphError::Failed(error.to_string()))?;
     Ok(Drawn {
         generation: graph.generation,
+        shape: graph.shape,
         made: Instant::now(),
         tag: reply::etag(&json),
         json: Bytes::from(json),

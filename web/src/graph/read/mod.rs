@@ -1,6 +1,7 @@
 //! Makes a [`Graph`] from the subnet.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use rsm_api::model::{
     GoneSwitch, GoneSwitches, Keyed, LinkFilter, NodeFilter, NodeKind, PortId, PortState,
@@ -112,26 +113,39 @@ impl Graph {
         for (new, &old) in (0u32..).zip(&order) {
             place[old] = new;
         }
+        let switches = columns(
+            &parts.switches,
+            present,
+            &order,
+            &laid,
+            [&hosts, &hosts_bad],
+        );
+        let links = flat(&bundles, &place);
         Graph {
             generation: parts.generation,
+            shape: shape(&switches.guid, &links),
             tiers: laid.tiers,
             width: rounded(laid.width),
             height: rounded(laid.height),
-            switches: columns(
-                &parts.switches,
-                present,
-                &order,
-                &laid,
-                [&hosts, &hosts_bad],
-            ),
+            switches,
             groups: groups(&laid),
-            links: flat(&bundles, &place),
+            links,
             missing: missing(&parts.gone.cables, present, &index, &place),
             links_active,
             links_not_active: parts.links.len() as u64 - links_active,
             places,
         }
     }
+}
+
+/// The shape of a graph with these switches and links, see [`Graph::shape`].
+fn shape(guids: &[String], links: &[u32]) -> String {
+    let mut hasher = DefaultHasher::new();
+    guids.hash(&mut hasher);
+    for link in links.chunks_exact(5) {
+        link[..2].hash(&mut hasher);
+    }
+    format!("{:016x}", hasher.finish())
 }
 
 /// A switch that has gone, as far as it can be drawn.
