@@ -9,9 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rsm_hardware::diff::Comparison;
-use rsm_hardware::sweep::Sweep;
 use rsm_hardware::sweep::inventory::Inventory;
-use rsm_hardware::sweep::read_back::{Overwritten, Samples, SwitchField};
+use rsm_hardware::sweep::read_back::{Overwritten, ReadBack, Samples, SwitchField};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_model::InventoryPort;
@@ -221,13 +220,13 @@ impl ForeignWrites {
     /// `comparison` is the hardware with the plan in force. Returns whether there are any.
     pub(super) fn note(
         &mut self,
-        sweep: &mut Sweep,
+        read_back: &mut ReadBack,
         inventory: &Inventory,
         comparison: Option<&Comparison>,
         now: Time,
     ) -> bool {
-        for guid in sweep.read_as_a_whole() {
-            if !sweep.is_overwritten(guid)
+        for guid in read_back.read_as_a_whole() {
+            if !read_back.is_overwritten(guid)
                 && let Some(write) = self.nodes.get_mut(&guid)
             {
                 write.in_a_row = 0;
@@ -235,7 +234,7 @@ impl ForeignWrites {
         }
         self.forgive_hosts(inventory, now);
         let mut is_news = false;
-        for (guid, mut found) in sweep.take_overwritten() {
+        for (guid, mut found) in read_back.take_overwritten() {
             let ports = overwritten_ports(guid, &found, comparison);
             let active = |port| active_port(inventory, PortKey::new(guid, port));
             found.p_keys.retain(|&(port, block)| {

@@ -500,7 +500,7 @@ impl Core {
             let inventory = &mut self.inventory;
             let request = match &mut self.stage {
                 Stage::Sweeping(sweep) => sweep.poll_ask(inventory).map(|ask| {
-                    let is_sample = sweep.is_sample(ask.query);
+                    let is_sample = sweep.read_back().is_sample(ask.query);
                     requests::get(ask, is_sample)
                 }),
                 Stage::Pushing(push) => push.poll_order(inventory).map(|order| {

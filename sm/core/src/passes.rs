@@ -207,7 +207,7 @@ impl Core {
             Next::Lightly => {
                 let samples = self.next_samples(now);
                 let mut sweep = self.start_sweep(SweepScope::Light);
-                sweep.read_back(samples);
+                sweep.read_back_mut().set_samples(samples);
                 let silent = self.mastership.silent_managers();
                 silent.for_each(|port| sweep.read_again(port));
                 self.on_mastership(now, |mastership, view| mastership.ask_silent_managers(view));
@@ -384,9 +384,9 @@ impl Core {
                 .comparison(&self.inventory, &self.fabric, plan, &[])
         });
         let inventory = &self.inventory;
-        let is_news = self
-            .foreign_writes
-            .note(sweep, inventory, comparison.as_ref(), now);
+        let is_news =
+            self.foreign_writes
+                .note(sweep.read_back_mut(), inventory, comparison.as_ref(), now);
         if is_news {
             self.publish(now);
         }

@@ -11,9 +11,10 @@ use rsm_model::adaptive_image::{entry_block, masks};
 use rsm_model::capabilities::DeviceType;
 use rsm_model::habits::{DeviceHabit, DeviceKind};
 
+use super::Query;
 use super::adaptive_trials::TrialFault;
 use super::inventory::Inventory;
-use super::{Query, Sweep};
+use super::reading::Reading;
 
 /// Number of blocks of groups, and of entries, that are read back from a switch before its type
 /// forwards by them.
@@ -34,167 +35,193 @@ fn has_ar_info(info: &NodeInfo) -> bool {
     info.vendor_id() == NVIDIA && DEVICES.contains(&info.device_id())
 }
 
-impl Sweep {
-    /// Asks a switch for ARInfo, if its type has the attribute and it may hold tables of another
-    /// manager.
-    pub(super) fn ask_ar_info(&mut self, inventory: &Inventory, guid: Guid) {
-        let Some(node) = inventory.node(guid) else {
-            return;
-        };
-        let switch = node.switch.as_ref();
-        let top = switch.map_or(Lid::NONE, |switch| switch.info.linear_fdb_top());
-        if top != Lid::NONE && has_ar_info(&node.info) {
-            self.ask(Query::AdaptiveRouting(guid));
+/// Asks a switch for ARInfo, if its type has the attribute and it may hold tables of another
+/// manager.
+pub(super) fn ask_ar_info(reading: &mut Reading, inventory: &Inventory, guid: Guid) {
+    let Some(node) = inventory.node(guid) else {
+        return;
+    };
+    let switch = node.switch.as_ref();
+    let top = switch.map_or(Lid::NONE, |switch| switch.info.linear_fdb_top());
+    if top != Lid::NONE && has_ar_info(&node.info) {
+        reading.ask(Query::AdaptiveRouting(guid));
+    }
+}
+
+/// Asks a switch that can route adaptively for ARInfo, if ARInfo is unverified or `again` is
+/// true, and for tables that must be read back.
+pub(super) fn see_adaptive(reading: &mut Reading, inventory: &Inventory, guid: Guid, again: bool) {
+    let node = inventory.node(guid);
+    let Some((node, switch)) = node.and_then(|node| Some((node, node.switch.as_ref()?))) else {
+        return;
+    };
+    if !reading.policy.routes_adaptively || !can_route_adaptively(inventory, &node.info) {
+        return;
+    }
+    if switch.adaptive.info_unverified || again {
+        reading.ask(Query::AdaptiveRouting(guid));
+    }
+    let open: Vec<Query> = inventory.adaptive_trials.questions(guid).collect();
+    for query in open {
+        reading.ask(query);
+    }
+}
+
+/// Handles an answer with ARInfo.
+pub(super) fn on_ar_info(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    guid: Guid,
+    info: ArInfo,
+) {
+    let node = inventory.node(guid);
+    let Some(switch) = node.and_then(|node| node.switch.as_ref()) else {
+        return;
+    };
+    let before = switch.ar_info();
+    let was_on = before.is_some_and(|before| before.uses_groups());
+    let was_lost = was_on && !info.uses_groups() && !switch.adaptive.info_unverified;
+    reading.changed |= before != Some(info);
+    inventory.put_ar_info(guid, Some(info));
+    let routes_adaptively = reading.policy.routes_adaptively;
+    if routes_adaptively && before.is_none() {
+        inventory.adaptive_trials.note_news();
+    }
+    let Some(switch) = inventory.switch_mut(guid) else {
+        return;
+    };
+    if was_lost {
+        // The tables of the switch may be lost as well.
+        switch.adaptive.forget();
+    }
+    switch.adaptive.info_unverified = false;
+    if !info.uses_groups() {
+        switch.adaptive.put_in_force(None);
+    }
+    if routes_adaptively && info.uses_groups() {
+        for query in unread(guid, switch, info.group_top()) {
+            reading.ask(query);
         }
     }
+}
 
-    /// Asks a switch that can route adaptively for ARInfo, if ARInfo is unverified or `again` is
-    /// true, and for tables that must be read back.
-    pub(super) fn see_adaptive(&mut self, inventory: &Inventory, guid: Guid, again: bool) {
-        let node = inventory.node(guid);
-        let Some((node, switch)) = node.and_then(|node| Some((node, node.switch.as_ref()?))) else {
-            return;
-        };
-        if !self.policy.routes_adaptively || !can_route_adaptively(inventory, &node.info) {
-            return;
-        }
-        if switch.adaptive.info_unverified || again {
-            self.ask(Query::AdaptiveRouting(guid));
-        }
-        let open: Vec<Query> = inventory.adaptive_trials.questions(guid).collect();
-        for query in open {
-            self.ask(query);
-        }
+/// Handles missing ARInfo. A refusal is no fault, because firmware may lack adaptive routing. A
+/// silent switch is asked again.
+pub(super) fn on_no_ar_info(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    guid: Guid,
+    is_silent: bool,
+) {
+    let keeps = is_silent && reading.policy.routes_adaptively;
+    let node = inventory.node(guid);
+    let switch = node.and_then(|node| node.switch.as_ref());
+    if let Some(switch) = switch.filter(|_| !keeps) {
+        reading.changed |= switch.ar_info().is_some();
+        inventory.put_ar_info(guid, None);
     }
-
-    /// Handles an answer with ARInfo.
-    pub(super) fn on_ar_info(&mut self, inventory: &mut Inventory, guid: Guid, info: ArInfo) {
-        let node = inventory.node(guid);
-        let Some(switch) = node.and_then(|node| node.switch.as_ref()) else {
-            return;
-        };
-        let before = switch.ar_info();
-        let was_on = before.is_some_and(|before| before.uses_groups());
-        let was_lost = was_on && !info.uses_groups() && !switch.adaptive.info_unverified;
-        self.changed |= before != Some(info);
-        inventory.put_ar_info(guid, Some(info));
-        let routes_adaptively = self.policy.routes_adaptively;
-        if routes_adaptively && before.is_none() {
-            inventory.adaptive_trials.note_news();
-        }
-        let Some(switch) = inventory.switch_mut(guid) else {
-            return;
-        };
-        if was_lost {
-            // The tables of the switch may be lost as well.
-            switch.adaptive.forget();
-        }
-        switch.adaptive.info_unverified = false;
-        if !info.uses_groups() {
-            switch.adaptive.put_in_force(None);
-        }
-        if routes_adaptively && info.uses_groups() {
-            for query in unread(guid, switch, info.group_top()) {
-                self.ask(query);
-            }
-        }
+    if let Some(switch) = inventory.switch_mut(guid) {
+        switch.adaptive.info_unverified = is_silent;
     }
+}
 
-    /// Handles missing ARInfo. A refusal is no fault, because firmware may lack adaptive routing. A
-    /// silent switch is asked again.
-    pub(super) fn on_no_ar_info(&mut self, inventory: &mut Inventory, guid: Guid, is_silent: bool) {
-        let keeps = is_silent && self.policy.routes_adaptively;
+/// Handles a block of groups, from a switch on which another manager or an earlier run left
+/// adaptive routing on, or whose tables are read back.
+pub(super) fn on_ar_groups(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    guid: Guid,
+    block: u16,
+    table: &ArGroupTable,
+) {
+    if inventory.adaptive_trials.is_open(guid) {
         let node = inventory.node(guid);
         let switch = node.and_then(|node| node.switch.as_ref());
-        if let Some(switch) = switch.filter(|_| !keeps) {
-            self.changed |= switch.ar_info().is_some();
-            inventory.put_ar_info(guid, None);
-        }
-        if let Some(switch) = inventory.switch_mut(guid) {
-            switch.adaptive.info_unverified = is_silent;
-        }
-    }
-
-    /// Handles a block of groups, from a switch on which another manager or an earlier run left
-    /// adaptive routing on, or whose tables are read back.
-    pub(super) fn on_ar_groups(
-        &mut self,
-        inventory: &mut Inventory,
-        guid: Guid,
-        block: u16,
-        table: &ArGroupTable,
-    ) {
-        if inventory.adaptive_trials.is_open(guid) {
-            let node = inventory.node(guid);
-            let switch = node.and_then(|node| node.switch.as_ref());
-            let is_held =
-                switch.is_some_and(|switch| switch.adaptive.holds_groups(block, &masks(table)));
-            if let Some(switch) = inventory.switch_mut(guid) {
-                switch.adaptive.store_groups(block, Some(table));
-            }
-            return self.on_read_back(inventory, guid, Query::ArGroups(guid, block), is_held);
-        }
+        let is_held =
+            switch.is_some_and(|switch| switch.adaptive.holds_groups(block, &masks(table)));
         if let Some(switch) = inventory.switch_mut(guid) {
             switch.adaptive.store_groups(block, Some(table));
-            self.changed = true;
         }
+        return on_read_back(
+            reading,
+            inventory,
+            guid,
+            Query::ArGroups(guid, block),
+            is_held,
+        );
     }
+    if let Some(switch) = inventory.switch_mut(guid) {
+        switch.adaptive.store_groups(block, Some(table));
+        reading.changed = true;
+    }
+}
 
-    /// Handles a block of entries, as [`Sweep::on_ar_groups`] does for groups.
-    pub(super) fn on_ar_entries(
-        &mut self,
-        inventory: &mut Inventory,
-        guid: Guid,
-        block: u16,
-        table: &ArLinearForwardingTable,
-    ) {
-        if inventory.adaptive_trials.is_open(guid) {
-            let node = inventory.node(guid);
-            let switch = node.and_then(|node| node.switch.as_ref());
-            let is_held = switch.is_some_and(|switch| switch.adaptive.holds_entries(block, table));
-            if let Some(switch) = inventory.switch_mut(guid) {
-                switch.adaptive.store_entries(block, Some(table));
-            }
-            return self.on_read_back(inventory, guid, Query::ArEntries(guid, block), is_held);
-        }
+/// Handles a block of entries, as [`on_ar_groups`] does for groups.
+pub(super) fn on_ar_entries(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    guid: Guid,
+    block: u16,
+    table: &ArLinearForwardingTable,
+) {
+    if inventory.adaptive_trials.is_open(guid) {
+        let node = inventory.node(guid);
+        let switch = node.and_then(|node| node.switch.as_ref());
+        let is_held = switch.is_some_and(|switch| switch.adaptive.holds_entries(block, table));
         if let Some(switch) = inventory.switch_mut(guid) {
-            switch.adaptive.read_entries(block, table);
-            self.changed = true;
+            switch.adaptive.store_entries(block, Some(table));
         }
+        return on_read_back(
+            reading,
+            inventory,
+            guid,
+            Query::ArEntries(guid, block),
+            is_held,
+        );
     }
-
-    /// Handles a refused or unanswered table. A failure counts against the device type while tables
-    /// are read back; at a takeover, the block stays unknown.
-    pub(super) fn on_no_adaptive_table(
-        &mut self,
-        inventory: &mut Inventory,
-        guid: Guid,
-        is_silent: bool,
-    ) {
-        if inventory.adaptive_trials.is_open(guid) {
-            // The core counts silence, once for all queries together.
-            self.changed = true;
-            if !is_silent {
-                inventory.adaptive_trials.end(guid);
-                fail(inventory, guid, TrialFault::Refused);
-            }
-        }
+    if let Some(switch) = inventory.switch_mut(guid) {
+        switch.adaptive.read_entries(block, table);
+        reading.changed = true;
     }
+}
 
-    /// Handles an answer while tables are read back that were written with adaptive routing off.
-    /// `is_held` says whether the answer equals the written content.
-    fn on_read_back(&mut self, inventory: &mut Inventory, guid: Guid, query: Query, is_held: bool) {
-        heard(inventory, guid);
-        if !is_held {
-            self.changed = true;
-            // The next push writes the block again: another manager may have overwritten it, or the
-            // switch was reset.
+/// Handles a refused or unanswered table. A failure counts against the device type while tables
+/// are read back; at a takeover, the block stays unknown.
+pub(super) fn on_no_adaptive_table(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    guid: Guid,
+    is_silent: bool,
+) {
+    if inventory.adaptive_trials.is_open(guid) {
+        // The core counts silence, once for all queries together.
+        reading.changed = true;
+        if !is_silent {
             inventory.adaptive_trials.end(guid);
             fail(inventory, guid, TrialFault::Refused);
-        } else if inventory.adaptive_trials.confirm(guid, query) {
-            self.changed = true;
-            pass(inventory, guid);
         }
+    }
+}
+
+/// Handles an answer while tables are read back that were written with adaptive routing off.
+/// `is_held` says whether the answer equals the written content.
+fn on_read_back(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    guid: Guid,
+    query: Query,
+    is_held: bool,
+) {
+    heard(inventory, guid);
+    if !is_held {
+        reading.changed = true;
+        // The next push writes the block again: another manager may have overwritten it, or the
+        // switch was reset.
+        inventory.adaptive_trials.end(guid);
+        fail(inventory, guid, TrialFault::Refused);
+    } else if inventory.adaptive_trials.confirm(guid, query) {
+        reading.changed = true;
+        pass(inventory, guid);
     }
 }
 

@@ -15,7 +15,10 @@ use rsm_model::{InventoryNode, InventoryPort, InventorySwitch, MISSES_TOLERATED}
 use super::fault::Fault;
 use super::inventory::Inventory;
 use super::read_back::multicast_top;
-use super::{Query, Sweep, SweepScope, reset, succession};
+use super::{
+    Query, Sweep, SweepScope, adaptive, capabilities, error_correction, extended_port, managed,
+    partition, rate_limits, reset, sl2vl, succession, vports,
+};
 
 impl Sweep {
     pub(super) fn on_missing(
@@ -24,7 +27,7 @@ impl Sweep {
         query: Query,
         status: Option<Status>,
     ) {
-        if self.misses_sample(query) {
+        if self.reading.misses_sample(query) {
             return;
         }
         if let Query::Sm(key) = query {
@@ -44,13 +47,13 @@ impl Sweep {
         if let Query::Managed(key) = query
             && key.is_rate_limit()
         {
-            return self.on_no_rate_limits(inventory, key, status);
+            return rate_limits::on_no_rate_limits(&mut self.reading, inventory, key, status);
         }
         if status.is_some()
             && let Query::Managed(key) = query
-            && Self::on_managed_refused(inventory, key)
+            && managed::on_managed_refused(inventory, key)
         {
-            self.changed = true;
+            self.reading.changed = true;
             return;
         }
         let Some(guid) = query.node() else { return };
@@ -63,7 +66,7 @@ impl Sweep {
         if status.is_none() {
             self.silent.insert(guid);
         } else if let Query::PKeys(key, _) = query {
-            self.on_p_keys_refused(inventory, key);
+            partition::on_p_keys_refused(&mut self.reading, inventory, key);
         }
         inventory.faults.owe(query, status);
         self.ask_around(inventory, query, guid, status);
@@ -74,10 +77,10 @@ impl Sweep {
         if status.is_none() {
             inventory.get_ignored(key);
             // PortInfo shows whether the manager and its host are still there.
-            self.ask(Query::Port(key));
+            self.reading.ask(Query::Port(key));
         }
         if inventory.manager(key).is_some() {
-            self.changed = true;
+            self.reading.changed = true;
             inventory.put_manager(key, None);
         }
     }
@@ -91,7 +94,7 @@ impl Sweep {
         match self.without_extended_speeds.get(&key) {
             None => {
                 self.without_extended_speeds.insert(key, false);
-                self.again(Query::Port(key));
+                self.reading.again(Query::Port(key));
                 true
             }
             // The refused Get was sent before the answered one.
@@ -110,17 +113,33 @@ impl Sweep {
     ) -> bool {
         let is_silent = status.is_none();
         match query {
-            Query::AdaptiveRouting(guid) => self.on_no_ar_info(inventory, guid, is_silent),
+            Query::AdaptiveRouting(guid) => {
+                adaptive::on_no_ar_info(&mut self.reading, inventory, guid, is_silent)
+            }
             Query::ArGroups(guid, _) | Query::ArEntries(guid, _) => {
-                self.on_no_adaptive_table(inventory, guid, is_silent);
+                adaptive::on_no_adaptive_table(&mut self.reading, inventory, guid, is_silent);
             }
-            Query::Capabilities(guid) => self.on_no_capabilities(inventory, guid, is_silent),
+            Query::Capabilities(guid) => {
+                capabilities::on_no_capabilities(&mut self.reading, inventory, guid, is_silent)
+            }
             Query::PortStates(guid, block) => {
-                self.on_no_port_states(inventory, guid, block, is_silent);
+                self.port_states.on_no_port_states(
+                    &mut self.reading,
+                    inventory,
+                    guid,
+                    block,
+                    is_silent,
+                );
             }
-            Query::ExtendedPort(key) => self.on_extended_port(inventory, key, None),
-            Query::ErrorCorrection(key) => self.on_error_correction(inventory, key, None),
-            Query::VPorts(key, query) => self.on_no_vports(inventory, key, query, status),
+            Query::ExtendedPort(key) => {
+                extended_port::on_extended_port(&mut self.reading, inventory, key, None)
+            }
+            Query::ErrorCorrection(key) => {
+                error_correction::on_error_correction(&mut self.reading, inventory, key, None)
+            }
+            Query::VPorts(key, query) => {
+                vports::on_no_vports(&mut self.reading, inventory, key, query, status)
+            }
             _ => return false,
         }
         true
@@ -140,7 +159,10 @@ impl Sweep {
                 // A switch that refuses SwitchInfo is alive, and may have nodes behind it.
                 self.ask_reported_ports(inventory, guid);
             }
-        } else if matches!((query, self.scope), (Query::Switch(_), SweepScope::Light)) {
+        } else if matches!(
+            (query, self.reading.scope),
+            (Query::Switch(_), SweepScope::Light)
+        ) {
             let neighbours: Vec<PortKey> = inventory
                 .node(guid)
                 .map(|node| {
@@ -150,7 +172,7 @@ impl Sweep {
                 })
                 .unwrap_or_default();
             for peer in neighbours {
-                self.ask(Query::Port(peer));
+                self.reading.ask(Query::Port(peer));
             }
         }
     }
@@ -185,45 +207,70 @@ impl Sweep {
                 let known = inventory.node(guid).and_then(|node| node.switch.as_ref());
                 let is_held = known.is_some_and(|known| known.mft.holds(at, &masks));
                 if !is_held && let Some(switch) = inventory.switch_mut(guid) {
-                    self.changed = true;
+                    self.reading.changed = true;
                     switch.mft.store(at, &masks);
-                    self.on_other_block(inventory, query);
+                    self.reading.on_other_block(inventory, query);
                 }
             }
-            Query::Managed(key) => self.on_managed(inventory, key, data),
+            Query::Managed(key) => managed::on_managed(&mut self.reading, inventory, key, data),
             Query::PKeys(key, block) => {
-                self.on_p_keys(inventory, key, block, PKeyTable::from_data(data));
+                partition::on_p_keys(
+                    &mut self.reading,
+                    inventory,
+                    key,
+                    block,
+                    PKeyTable::from_data(data),
+                );
             }
             Query::SlToVl(guid, input, output) => {
                 let mapping = SlToVlMapping::from_data(data);
-                self.on_sl2vl(inventory, (guid, input, output), mapping);
+                sl2vl::on_sl2vl(&mut self.reading, inventory, (guid, input, output), mapping);
             }
             Query::AdaptiveRouting(guid) => {
-                self.on_ar_info(inventory, guid, *ArInfo::from_data(data));
+                adaptive::on_ar_info(&mut self.reading, inventory, guid, *ArInfo::from_data(data));
             }
             Query::ArGroups(guid, block) => {
-                self.on_ar_groups(inventory, guid, block, ArGroupTable::from_data(data));
+                adaptive::on_ar_groups(
+                    &mut self.reading,
+                    inventory,
+                    guid,
+                    block,
+                    ArGroupTable::from_data(data),
+                );
             }
             Query::ArEntries(guid, block) => {
                 let table = ArLinearForwardingTable::from_data(data);
-                self.on_ar_entries(inventory, guid, block, table);
+                adaptive::on_ar_entries(&mut self.reading, inventory, guid, block, table);
             }
             Query::Capabilities(guid) => {
-                self.on_capabilities(inventory, guid, GeneralInfo::from_data(data));
+                capabilities::on_capabilities(
+                    &mut self.reading,
+                    inventory,
+                    guid,
+                    GeneralInfo::from_data(data),
+                );
             }
             Query::PortStates(guid, block) => {
                 let table = SwitchPortStateTable::from_data(data);
-                self.on_port_states(inventory, guid, block, table);
+                let reading = &mut self.reading;
+                let same = self
+                    .port_states
+                    .on_port_states(reading, inventory, guid, block, table);
+                for key in same {
+                    self.pass_on(inventory, key);
+                }
             }
             Query::ExtendedPort(key) => {
                 let info = *ExtendedPortInfo::from_data(data);
-                self.on_extended_port(inventory, key, Some(info));
+                extended_port::on_extended_port(&mut self.reading, inventory, key, Some(info));
             }
             Query::ErrorCorrection(key) => {
                 let mode = PortInfoExtended::from_data(data).fec_mode();
-                self.on_error_correction(inventory, key, mode);
+                error_correction::on_error_correction(&mut self.reading, inventory, key, mode);
             }
-            Query::VPorts(key, query) => self.on_vports(inventory, key, query, data),
+            Query::VPorts(key, query) => {
+                vports::on_vports(&mut self.reading, inventory, key, query, data)
+            }
             Query::Sm(key) => self.on_manager(inventory, key, *SmInfo::from_data(data)),
         }
         match query {
@@ -240,7 +287,7 @@ impl Sweep {
         description: NodeDescription,
     ) {
         if let Some(node) = inventory.node_mut(guid) {
-            self.changed |= node.description != Some(description);
+            self.reading.changed |= node.description != Some(description);
             node.description = Some(description);
         }
     }
@@ -250,7 +297,7 @@ impl Sweep {
         let known = inventory.manager(key);
         inventory.put_manager(key, Some(info));
         let shown = |sm: SmInfo| (sm.priority(), sm.sm_state(), sm.sm_key());
-        self.changed |= known.map(shown) != inventory.manager(key).map(shown);
+        self.reading.changed |= known.map(shown) != inventory.manager(key).map(shown);
     }
 
     /// Handles a block of a forwarding table.
@@ -265,17 +312,17 @@ impl Sweep {
         let block = usize::from(block);
         let known = inventory.node(guid).and_then(|node| node.switch.as_ref());
         // An unchanged block is no change of the switch.
-        let is_sample = self.is_sample(query);
+        let is_sample = self.reading.read_back.is_sample(query);
         let is_held = known.is_some_and(|known| {
             let top = known.info.linear_fdb_top();
             known.lft.holds(block, entries.ports())
                 || is_sample && known.lft.agrees(block, entries.ports(), top)
         });
         if !is_held && let Some(switch) = inventory.switch_mut(guid) {
-            self.changed = true;
+            self.reading.changed = true;
             self.stale |= switch.lft.is_known(block);
             switch.lft.read(block, entries);
-            self.on_other_block(inventory, query);
+            self.reading.on_other_block(inventory, query);
         }
     }
 
@@ -286,7 +333,7 @@ impl Sweep {
         if missed > 0
             && let Some(node) = inventory.node_mut(guid)
         {
-            self.changed |= missed > MISSES_TOLERATED;
+            self.reading.changed |= missed > MISSES_TOLERATED;
             node.missed = 0;
         }
     }
@@ -306,24 +353,25 @@ impl Sweep {
             return;
         }
         if first && let Some(node) = inventory.node_mut(guid) {
-            self.changed = true;
+            self.reading.changed = true;
             node.switch = Some(Box::new(InventorySwitch::new(*info)));
         }
         inventory.put_switch_info(guid, info);
         if was_reset {
             self.on_reset(inventory, guid);
         } else if first {
-            self.ask_enforced(inventory, guid);
-        } else {
-            self.ask_samples(inventory, guid);
+            partition::ask_enforced(&mut self.reading, inventory, guid);
+        } else if !self.is_outward() {
+            self.reading.ask_samples(inventory, guid);
         }
         if let Some(known) = known {
-            self.on_other_switch_info(inventory, guid, &known, info);
+            self.reading
+                .on_other_switch_info(inventory, guid, &known, info);
         }
         let Some(node) = inventory.node(guid) else {
             return;
         };
-        let audit = matches!(self.scope, SweepScope::Full { audit: true });
+        let audit = matches!(self.reading.scope, SweepScope::Full { audit: true });
         let top = info.linear_fdb_top();
         let blocks: Vec<u16> = match &node.switch {
             Some(_) if top.0 == 0 => Vec::new(),
@@ -341,18 +389,18 @@ impl Sweep {
             _ => Vec::new(),
         };
         for block in blocks {
-            self.ask(Query::Table(guid, block));
+            self.reading.ask(Query::Table(guid, block));
         }
         for at in multicast {
-            self.ask(Query::Multicast(guid, at));
+            self.reading.ask(Query::Multicast(guid, at));
         }
-        self.ask_sl2vl(inventory, guid, None);
+        sl2vl::ask_sl2vl(&mut self.reading, inventory, guid, None);
         if first || audit {
-            self.ask_ar_info(inventory, guid);
+            adaptive::ask_ar_info(&mut self.reading, inventory, guid);
         }
-        self.see_adaptive(inventory, guid, audit);
-        if port_state_change && !matches!(self.scope, SweepScope::Full { .. }) {
-            self.changed = true;
+        adaptive::see_adaptive(&mut self.reading, inventory, guid, audit);
+        if port_state_change && !matches!(self.reading.scope, SweepScope::Full { .. }) {
+            self.reading.changed = true;
             self.ask_reported(inventory, guid);
         }
         self.search_on(inventory, guid, port_state_change);
@@ -360,7 +408,7 @@ impl Sweep {
 
     /// Handles the reset of a switch: its tables are lost, and its other settings may be lost.
     fn on_reset(&mut self, inventory: &mut Inventory, guid: Guid) {
-        self.changed = true;
+        self.reading.changed = true;
         if let Some(switch) = inventory.switch_mut(guid) {
             switch.lft.forget();
             switch.mft.forget();
@@ -369,8 +417,8 @@ impl Sweep {
         }
         inventory.put_ar_info(guid, None);
         inventory.adaptive_trials.end(guid);
-        self.see_adaptive(inventory, guid, false);
-        self.forget_all_p_keys(inventory, guid);
+        adaptive::see_adaptive(&mut self.reading, inventory, guid, false);
+        partition::forget_all_p_keys(&mut self.reading, inventory, guid);
         self.ask_node(inventory, guid);
     }
 
@@ -386,19 +434,20 @@ impl Sweep {
             record.answered(key.port, info);
         }
         if let Some(known) = &known {
-            self.on_other_port(inventory, key, known);
+            self.reading.on_other_port(inventory, key, known);
         }
         inventory.unverified.on_read(key);
-        self.check_port_states(inventory, key, before, info.port_state());
-        self.see_extended_port(inventory, key, before);
-        self.see_error_correction(inventory, key, before);
-        self.see_vports(inventory, key, before);
+        self.port_states
+            .check(inventory, key, before, info.port_state());
+        extended_port::see_extended_port(&mut self.reading, inventory, key, before);
+        error_correction::see_error_correction(&mut self.reading, inventory, key, before);
+        vports::see_vports(&mut self.reading, inventory, key, before);
         let Some(record) = inventory.port(key) else {
             return;
         };
-        self.changed |= match (&record.info, &known) {
+        self.reading.changed |= match (&record.info, &known) {
             // Devices count errors by themselves; such a difference needs no comparison.
-            (Some(now), Some(known)) if self.is_sample(Query::Port(key)) => {
+            (Some(now), Some(known)) if self.reading.read_back.is_sample(Query::Port(key)) => {
                 without_counts(now) != without_counts(known)
             }
             (now, known) => now != known,
@@ -407,12 +456,12 @@ impl Sweep {
             self.on_reset(inventory, key.node);
         }
         if inventory.see_m_key(key, info) {
-            self.again(Query::Port(key));
+            self.reading.again(Query::Port(key));
         }
-        self.see_p_keys(inventory, key, known.as_ref());
-        self.see_managed(inventory, key);
-        self.see_rate_limits(inventory, key);
-        self.see_sl2vl(inventory, key);
+        partition::see_p_keys(&mut self.reading, inventory, key, known.as_ref());
+        managed::see_managed(&mut self.reading, inventory, key);
+        rate_limits::see_rate_limits(&mut self.reading, inventory, key);
+        sl2vl::see_sl2vl(&mut self.reading, inventory, key);
         self.see_manager(inventory, key, info);
         let is_local = inventory.local == Some(key);
         if key.port != PortNum::ZERO && (is_local || inventory.is_switch(key.node)) {
@@ -428,7 +477,7 @@ impl Sweep {
             && (is_local || !(external && inventory.is_switch(key.node)))
         {
             if !is_local {
-                self.ask(Query::Sm(key));
+                self.reading.ask(Query::Sm(key));
             }
         } else if inventory.manager(key).is_some() {
             inventory.put_manager(key, None);
@@ -448,7 +497,7 @@ impl Sweep {
             inventory.faults.heal_port(key);
             self.link_down(key);
             if let Some(peer) = inventory.part(key) {
-                self.changed = true;
+                self.reading.changed = true;
                 self.lost(inventory, key, peer);
             }
             return;
@@ -468,16 +517,16 @@ impl Sweep {
         });
         if retrained {
             // Earlier Gets of this sweep concerned the former link.
-            self.queries.forget(Query::Node(Some(key)));
+            self.reading.queries.forget(Query::Node(Some(key)));
             if let Some(peer) = record.peer {
-                self.queries.forget(Query::Port(peer));
+                self.reading.queries.forget(Query::Port(peer));
             }
         }
-        let wanted = match self.scope {
+        let wanted = match self.reading.scope {
             SweepScope::Full { .. } => !confirmed || retrained,
             // An audited port may have a new neighbour that the master knows.
             _ => {
-                let is_moved = !confirmed && self.audited.contains(&key);
+                let is_moved = !confirmed && self.reading.audited.contains(&key);
                 record.peer.is_none() || retrained || is_moved
             }
         };
@@ -488,10 +537,10 @@ impl Sweep {
             _ => false,
         };
         if wanted && (retrained || !hopeless) {
-            self.ask(Query::Node(Some(key)));
+            self.reading.ask(Query::Node(Some(key)));
         } else {
             if let Some(peer) = ahead {
-                self.again(Query::Port(peer));
+                self.reading.again(Query::Port(peer));
             }
             self.pass_on(inventory, key);
         }

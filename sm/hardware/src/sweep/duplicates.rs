@@ -21,9 +21,10 @@ use rsm_mad::Time;
 use rsm_mad::wire::attr::{NodeInfo, NodeType, PortState};
 use rsm_model::{InventoryNode, InventoryPort};
 
+use super::Query;
 use super::fault::Fault;
 use super::inventory::Inventory;
-use super::{Query, Sweep, SweepScope};
+use super::reading::Reading;
 
 /// Maximum number of repeated queries behind one port in one sweep because of duplicates. A node
 /// that answers with another GUID each time must not keep the sweep from ending.
@@ -57,6 +58,126 @@ impl Contests {
         let probes = self.probes.entry(place).or_default();
         *probes += u8::from(*probes <= PROBES_MAX);
         *probes <= PROBES_MAX
+    }
+
+    /// Asks behind `first` whether the node that answered `info` behind `from` is still there.
+    pub(super) fn contest(
+        &mut self,
+        reading: &mut Reading,
+        inventory: &mut Inventory,
+        from: PortKey,
+        first: PortKey,
+        info: &NodeInfo,
+    ) {
+        if !self.admits(first) {
+            let guid = guid_in_conflict(inventory, first, info);
+            leave_out(inventory, from, first, guid);
+            return;
+        }
+        let contenders = self.open.entry(first).or_default();
+        contenders.insert(from, *info);
+        // If the port is down, its PortInfo arrives before the query behind it times out.
+        reading.again(Query::Port(first));
+        reading.again(Query::Node(Some(first)));
+    }
+
+    /// Decides the contests about the GUIDs behind `place`, where no node answers. A hanging host
+    /// keeps its place as long as its switch shows a link that did not train again.
+    pub(super) fn decide_silent(
+        &mut self,
+        reading: &mut Reading,
+        inventory: &mut Inventory,
+        place: PortKey,
+    ) {
+        let contenders = self.close(place);
+        if contenders.is_empty() {
+            return;
+        }
+        let switch = inventory.node(place.node);
+        let has_answered = switch.is_some_and(|node| node.epoch == inventory.epoch);
+        let is_same_link = progress(inventory, place) > 0;
+        if !has_answered || !is_same_link {
+            inventory.part(place);
+        }
+        for (from, claim) in contenders {
+            if has_answered && is_same_link {
+                let guid = guid_in_conflict(inventory, place, &claim);
+                leave_out(inventory, from, place, guid);
+            } else {
+                reading.again(Query::Node(Some(from)));
+            }
+        }
+    }
+
+    /// Asks again behind ports that were left out in favour of a place that has lost the GUID, and
+    /// behind ports with an undecided contest. Returns whether there are any.
+    pub(super) fn ask_left_out_again(
+        &mut self,
+        reading: &mut Reading,
+        inventory: &mut Inventory,
+    ) -> bool {
+        let open = std::mem::take(&mut self.open);
+        let undecided = open.into_values().flat_map(BTreeMap::into_keys);
+        let duplicates = inventory.faults.duplicates();
+        let free = duplicates.filter(|&(_, guid, first)| !has_guid(inventory, first, guid));
+        let mut ports: Vec<PortKey> = undecided.chain(free.map(|(port, ..)| port)).collect();
+        ports.retain(|&port| self.admits(port));
+        for &port in &ports {
+            reading.again(Query::Node(Some(port)));
+        }
+        !ports.is_empty()
+    }
+
+    /// Records the contests that the sweep could not decide: their first places keep the GUIDs.
+    pub(super) fn end(&mut self, inventory: &mut Inventory) {
+        for (first, contenders) in std::mem::take(&mut self.open) {
+            for (from, claim) in contenders {
+                let guid = guid_in_conflict(inventory, first, &claim);
+                leave_out(inventory, from, first, guid);
+            }
+        }
+    }
+
+    /// Records that a host answers `info` behind `from`: each of its former places without a node
+    /// gets a right to its GUIDs.
+    pub(super) fn note_rights(
+        &mut self,
+        inventory: &mut Inventory,
+        from: PortKey,
+        before: Option<PortKey>,
+        info: &NodeInfo,
+    ) {
+        inventory.rights.by_place.remove(&from);
+        if is_switch(info) {
+            return;
+        }
+        let (host, guid) = (here(info), info.port_guid());
+        let kept = [&inventory.expected, &inventory.stored_cabling];
+        let missing = self.missing.get_or_init(|| {
+            let nodes = kept.iter().flat_map(|kept| kept.nodes());
+            let ends = nodes.flat_map(|(node, lost)| {
+                let ends = lost.ends.iter();
+                ends.map(move |end| (end.guid, PortKey::new(node, end.port)))
+            });
+            ends.collect()
+        });
+        let same_guid = missing.get(&guid).copied();
+        let ports = std::iter::once(host).chain(same_guid);
+        let places = ports.flat_map(|port| kept.map(|kept| Some(kept.port(port)?.peer)));
+        let places: Vec<PortKey> = places.chain([before]).flatten().collect();
+        for place in places {
+            let is_bare = inventory.port(place).is_none_or(|port| port.peer.is_none());
+            let fault = inventory.faults.port(place);
+            let is_duplicate = matches!(fault, Some(Fault::DuplicateGuid { .. }));
+            if place != from && is_bare && !is_duplicate {
+                let right = Right {
+                    host,
+                    guid,
+                    at: None,
+                };
+                inventory.rights.by_place.entry(place).or_insert(right);
+            }
+        }
     }
 }
 
@@ -92,222 +213,95 @@ impl Rights {
     }
 }
 
-impl Sweep {
-    /// The first place of a node that answers `info` behind `from` although it cannot be at both
-    /// places. `None` if no such place is known, or the link of the first place is known to be
-    /// down.
-    pub(super) fn first_place(
-        &self,
-        inventory: &Inventory,
-        from: PortKey,
-        info: &NodeInfo,
-    ) -> Option<PortKey> {
-        let is_full = matches!(self.scope, SweepScope::Full { .. });
-        let stands = |&other: &PortKey| {
-            let state = inventory.port(other).and_then(InventoryPort::state);
-            other != from && inventory.passes_on(other) && state != Some(PortState::Down)
-        };
-        // A full sweep asks behind the remaining ports later.
-        let is_met = |other: &PortKey| !is_full || self.entered.contains(&other.node);
-        let stands_and_met = |other: &PortKey| stands(other) && is_met(other);
-        let here = here(info);
-        if here == from {
-            return None;
-        }
-        let known = inventory.node(here.node);
-        let other_device = known
-            .filter(|known| are_different(&known.info, info))
-            .and_then(|known| {
-                // A host that a sweep finds before the switch must not take the switch's place.
-                cables(known).find(|other| stands(other) && (known.is_switch() || is_met(other)))
-            });
-        let same_port = || inventory.port(here)?.peer.filter(stands_and_met);
-        let same_port_guid = || {
-            let holder = inventory.port_with_guid(info.port_guid())?;
-            let is_same = holder == here || is_switch(info) && holder.node == here.node;
-            let node = inventory.node(holder.node).filter(|_| !is_same)?;
-            match node.is_switch() {
-                true => cables(node).find(stands_and_met),
-                false => node.port(holder.port)?.peer.filter(stands_and_met),
-            }
-        };
-        other_device.or_else(same_port).or_else(same_port_guid)
+/// The first place of a node that answers `info` behind `from` although it cannot be at both
+/// places. `None` if no such place is known, or the link of the first place is known to be
+/// down. `is_met` tells whether this sweep has found a node, or need not.
+pub(super) fn first_place(
+    inventory: &Inventory,
+    from: PortKey,
+    info: &NodeInfo,
+    is_met: impl Fn(Guid) -> bool,
+) -> Option<PortKey> {
+    let stands = |&other: &PortKey| {
+        let state = inventory.port(other).and_then(InventoryPort::state);
+        other != from && inventory.passes_on(other) && state != Some(PortState::Down)
+    };
+    let stands_and_met = |other: &PortKey| stands(other) && is_met(other.node);
+    let here = here(info);
+    if here == from {
+        return None;
     }
-
-    /// The port of the node that has the GUID of the device behind `from` and is certainly present:
-    /// the node that forwarded the Get, or the manager's own node. `None` if there is no such
-    /// conflict.
-    pub(super) fn impersonated(
-        &self,
-        inventory: &Inventory,
-        from: PortKey,
-        info: &NodeInfo,
-    ) -> Option<PortKey> {
-        let guid = info.node_guid();
-        let known = inventory.node(guid)?;
-        let near = [
-            inventory.local,
-            Some(PortKey::new(from.node, PortNum::ZERO)),
-        ];
-        let near = near.into_iter().flatten().find(|near| near.node == guid);
-        near.filter(|_| are_different(&known.info, info))
-    }
-
-    /// Asks behind `first` whether the node that answered `info` behind `from` is still there.
-    pub(super) fn contest(
-        &mut self,
-        inventory: &mut Inventory,
-        from: PortKey,
-        first: PortKey,
-        info: &NodeInfo,
-    ) {
-        if inventory.port(from).is_some_and(|port| port.peer.is_some()) {
-            // The former neighbour of this port is gone.
-            self.note_displaced(inventory, from);
-            inventory.part(from);
-        }
-        if !self.contests.admits(first) {
-            let guid = guid_in_conflict(inventory, first, info);
-            leave_out(inventory, from, first, guid);
-            return;
-        }
-        let contenders = self.contests.open.entry(first).or_default();
-        contenders.insert(from, *info);
-        // If the port is down, its PortInfo arrives before the query behind it times out.
-        self.again(Query::Port(first));
-        self.again(Query::Node(Some(first)));
-    }
-
-    /// Decides the contests about the GUIDs behind `place`, where a node answered `info`.
-    pub(super) fn decide(
-        &mut self,
-        inventory: &mut Inventory,
-        place: PortKey,
-        info: &NodeInfo,
-        contenders: BTreeMap<PortKey, NodeInfo>,
-    ) {
-        for (from, claim) in contenders {
-            let is_joined = inventory.port(place).and_then(|port| port.peer) == Some(here(info));
-            let guid = match claim.node_guid() == info.node_guid() {
-                true => info.node_guid(),
-                false => info.port_guid(),
-            };
-            if !is_joined || !are_in_conflict(&claim, info) {
-                self.again(Query::Node(Some(from)));
-            } else if self.precedes(inventory, from, place, &claim) {
-                inventory.part(place);
-                leave_out(inventory, place, from, guid);
-                self.again(Query::Node(Some(from)));
-            } else {
-                leave_out(inventory, from, place, guid);
-            }
-        }
-    }
-
-    /// Decides the contests about the GUIDs behind `place`, where no node answers. A hanging host
-    /// keeps its place as long as its switch shows a link that did not train again.
-    pub(super) fn decide_silent(&mut self, inventory: &mut Inventory, place: PortKey) {
-        let contenders = self.contests.close(place);
-        if contenders.is_empty() {
-            return;
-        }
-        let switch = inventory.node(place.node);
-        let has_answered = switch.is_some_and(|node| node.epoch == inventory.epoch);
-        let is_same_link = progress(inventory, place) > 0;
-        if !has_answered || !is_same_link {
-            inventory.part(place);
-        }
-        for (from, claim) in contenders {
-            if has_answered && is_same_link {
-                let guid = guid_in_conflict(inventory, place, &claim);
-                leave_out(inventory, from, place, guid);
-            } else {
-                self.again(Query::Node(Some(from)));
-            }
-        }
-    }
-
-    /// Whether `from` has a better right than `place` to the GUIDs that both of them show.
-    fn precedes(
-        &self,
-        inventory: &Inventory,
-        from: PortKey,
-        place: PortKey,
-        claim: &NodeInfo,
-    ) -> bool {
-        let holder = inventory.port(place).and_then(|port| port.peer);
-        let node = holder.and_then(|holder| inventory.node(holder.node));
-        let is_new = node.is_some_and(|node| node.first_epoch == inventory.epoch);
-        inventory.rights.has(from, claim)
-            || is_new && progress(inventory, from) > progress(inventory, place)
-    }
-
-    /// Asks again behind ports that were left out in favour of a place that has lost the GUID, and
-    /// behind ports with an undecided contest. Returns whether there are any.
-    pub fn ask_left_out_again(&mut self, inventory: &mut Inventory) -> bool {
-        let open = std::mem::take(&mut self.contests.open);
-        let undecided = open.into_values().flat_map(BTreeMap::into_keys);
-        let duplicates = inventory.faults.duplicates();
-        let free = duplicates.filter(|&(_, guid, first)| !has_guid(inventory, first, guid));
-        let mut ports: Vec<PortKey> = undecided.chain(free.map(|(port, ..)| port)).collect();
-        ports.retain(|&port| self.contests.admits(port));
-        for &port in &ports {
-            self.again(Query::Node(Some(port)));
-        }
-        !ports.is_empty()
-    }
-
-    /// Records the contests that the sweep could not decide: their first places keep the GUIDs.
-    pub(super) fn end_contests(&mut self, inventory: &mut Inventory) {
-        for (first, contenders) in std::mem::take(&mut self.contests.open) {
-            for (from, claim) in contenders {
-                let guid = guid_in_conflict(inventory, first, &claim);
-                leave_out(inventory, from, first, guid);
-            }
-        }
-    }
-
-    /// Records that a host answers `info` behind `from`: each of its former places without a node
-    /// gets a right to its GUIDs.
-    pub(super) fn note_rights(
-        &mut self,
-        inventory: &mut Inventory,
-        from: PortKey,
-        before: Option<PortKey>,
-        info: &NodeInfo,
-    ) {
-        inventory.rights.by_place.remove(&from);
-        if is_switch(info) {
-            return;
-        }
-        let (host, guid) = (here(info), info.port_guid());
-        let kept = [&inventory.expected, &inventory.stored_cabling];
-        let missing = self.contests.missing.get_or_init(|| {
-            let nodes = kept.iter().flat_map(|kept| kept.nodes());
-            let ends = nodes.flat_map(|(node, lost)| {
-                let ends = lost.ends.iter();
-                ends.map(move |end| (end.guid, PortKey::new(node, end.port)))
-            });
-            ends.collect()
+    let known = inventory.node(here.node);
+    let other_device = known
+        .filter(|known| are_different(&known.info, info))
+        .and_then(|known| {
+            // A host that a sweep finds before the switch must not take the switch's place.
+            cables(known).find(|other| stands(other) && (known.is_switch() || is_met(other.node)))
         });
-        let same_guid = missing.get(&guid).copied();
-        let ports = std::iter::once(host).chain(same_guid);
-        let places = ports.flat_map(|port| kept.map(|kept| Some(kept.port(port)?.peer)));
-        let places: Vec<PortKey> = places.chain([before]).flatten().collect();
-        for place in places {
-            let is_bare = inventory.port(place).is_none_or(|port| port.peer.is_none());
-            let fault = inventory.faults.port(place);
-            let is_duplicate = matches!(fault, Some(Fault::DuplicateGuid { .. }));
-            if place != from && is_bare && !is_duplicate {
-                let right = Right {
-                    host,
-                    guid,
-                    at: None,
-                };
-                inventory.rights.by_place.entry(place).or_insert(right);
-            }
+    let same_port = || inventory.port(here)?.peer.filter(stands_and_met);
+    let same_port_guid = || {
+        let holder = inventory.port_with_guid(info.port_guid())?;
+        let is_same = holder == here || is_switch(info) && holder.node == here.node;
+        let node = inventory.node(holder.node).filter(|_| !is_same)?;
+        match node.is_switch() {
+            true => cables(node).find(stands_and_met),
+            false => node.port(holder.port)?.peer.filter(stands_and_met),
+        }
+    };
+    other_device.or_else(same_port).or_else(same_port_guid)
+}
+
+/// The port of the node that has the GUID of the device behind `from` and is certainly present:
+/// the node that forwarded the Get, or the manager's own node. `None` if there is no such
+/// conflict.
+pub(super) fn impersonated(
+    inventory: &Inventory,
+    from: PortKey,
+    info: &NodeInfo,
+) -> Option<PortKey> {
+    let guid = info.node_guid();
+    let known = inventory.node(guid)?;
+    let near = [
+        inventory.local,
+        Some(PortKey::new(from.node, PortNum::ZERO)),
+    ];
+    let near = near.into_iter().flatten().find(|near| near.node == guid);
+    near.filter(|_| are_different(&known.info, info))
+}
+
+/// Decides the contests about the GUIDs behind `place`, where a node answered `info`.
+pub(super) fn decide(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    place: PortKey,
+    info: &NodeInfo,
+    contenders: BTreeMap<PortKey, NodeInfo>,
+) {
+    for (from, claim) in contenders {
+        let is_joined = inventory.port(place).and_then(|port| port.peer) == Some(here(info));
+        let guid = match claim.node_guid() == info.node_guid() {
+            true => info.node_guid(),
+            false => info.port_guid(),
+        };
+        if !is_joined || !are_in_conflict(&claim, info) {
+            reading.again(Query::Node(Some(from)));
+        } else if precedes(inventory, from, place, &claim) {
+            inventory.part(place);
+            leave_out(inventory, place, from, guid);
+            reading.again(Query::Node(Some(from)));
+        } else {
+            leave_out(inventory, from, place, guid);
         }
     }
+}
+
+/// Whether `from` has a better right than `place` to the GUIDs that both of them show.
+fn precedes(inventory: &Inventory, from: PortKey, place: PortKey, claim: &NodeInfo) -> bool {
+    let holder = inventory.port(place).and_then(|port| port.peer);
+    let node = holder.and_then(|holder| inventory.node(holder.node));
+    let is_new = node.is_some_and(|node| node.first_epoch == inventory.epoch);
+    inventory.rights.has(from, claim)
+        || is_new && progress(inventory, from) > progress(inventory, place)
 }
 
 /// Leaves out the node behind `from`, because the node behind `first` also has `guid`.

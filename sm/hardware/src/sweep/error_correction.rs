@@ -4,51 +4,50 @@
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{CapabilityMask, CapabilityMask2, FecMode, PortInfo, PortState};
 
+use super::Query;
 use super::inventory::Inventory;
-use super::{Query, Sweep};
+use super::reading::Reading;
 
-impl Sweep {
-    /// Asks for the error correction of a port whose link came up; `before` is the former state.
-    /// Drops the answer if the link is down.
-    pub(super) fn see_error_correction(
-        &mut self,
-        inventory: &mut Inventory,
-        key: PortKey,
-        before: Option<PortState>,
-    ) {
-        let asks = self.policy.reads_error_correction && key.port != PortNum::ZERO;
-        let Some(port) = inventory.port(key) else {
-            return;
-        };
-        let is_known = port.error_correction.is_some();
-        if !asks || !port.is_up() {
-            if is_known && let Some(port) = inventory.port_mut(key) {
-                port.error_correction = None;
-            }
-            return;
+/// Asks for the error correction of a port whose link came up; `before` is the former state.
+/// Drops the answer if the link is down.
+pub(super) fn see_error_correction(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    before: Option<PortState>,
+) {
+    let asks = reading.policy.reads_error_correction && key.port != PortNum::ZERO;
+    let Some(port) = inventory.port(key) else {
+        return;
+    };
+    let is_known = port.error_correction.is_some();
+    if !asks || !port.is_up() {
+        if is_known && let Some(port) = inventory.port_mut(key) {
+            port.error_correction = None;
         }
-        // A link that trained again may use another code.
-        if (port.is_retrained(before) || !is_known) && port.info.as_ref().is_some_and(has_it) {
-            self.ask(Query::ErrorCorrection(key));
-        }
+        return;
     }
+    // A link that trained again may use another code.
+    if (port.is_retrained(before) || !is_known) && port.info.as_ref().is_some_and(has_it) {
+        reading.ask(Query::ErrorCorrection(key));
+    }
+}
 
-    /// Records the error correction of a port; `None` if the port does not state it, which is no
-    /// fault. The sweep does not ask the port again while its link stays up.
-    pub(super) fn on_error_correction(
-        &mut self,
-        inventory: &mut Inventory,
-        key: PortKey,
-        mode: Option<FecMode>,
-    ) {
-        if inventory
-            .port(key)
-            .is_some_and(|port| port.is_up() && port.error_correction != Some(mode))
-            && let Some(port) = inventory.port_mut(key)
-        {
-            port.error_correction = Some(mode);
-            self.changed = true;
-        }
+/// Records the error correction of a port; `None` if the port does not state it, which is no
+/// fault. The sweep does not ask the port again while its link stays up.
+pub(super) fn on_error_correction(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    mode: Option<FecMode>,
+) {
+    if inventory
+        .port(key)
+        .is_some_and(|port| port.is_up() && port.error_correction != Some(mode))
+        && let Some(port) = inventory.port_mut(key)
+    {
+        port.error_correction = Some(mode);
+        reading.changed = true;
     }
 }
 

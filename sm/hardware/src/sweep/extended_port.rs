@@ -5,64 +5,63 @@
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{Capability, ExtendedPortInfo, LinkSpeed, NodeType, PortInfo, PortState};
 
+use super::Query;
 use super::inventory::Inventory;
-use super::{Query, Sweep};
+use super::reading::Reading;
 
-impl Sweep {
-    /// Asks for ExtendedPortInfo of a port whose link came up, if it may show more than PortInfo;
-    /// `before` is the former state. Drops the answer if the link is down.
-    pub(super) fn see_extended_port(
-        &mut self,
-        inventory: &mut Inventory,
-        key: PortKey,
-        before: Option<PortState>,
-    ) {
-        let Some(node) = inventory.node(key.node) else {
-            return;
-        };
-        let Some(port) = node.port(key.port) else {
-            return;
-        };
-        if port.state() == Some(PortState::Down) {
-            if port.extended.is_some()
-                && let Some(port) = inventory.port_mut(key)
-            {
-                port.extended = None;
-            }
-            return;
-        }
-        // A link that trained again may have another speed.
-        if port.extended.is_some() && !port.is_retrained(before) {
-            return;
-        }
-        let wants = port.info.as_ref().is_some_and(|info| {
-            may_be_fdr10(info) && inventory.capabilities.has_extended_port_info(&node.info)
-        }) || may_lead_to_aggregation_node(inventory, key)
-            || (self.policy.routes_adaptively && inventory.takes_out_of_order(key));
-        if wants {
-            self.ask(Query::ExtendedPort(key));
-        }
-    }
-
-    /// Records ExtendedPortInfo; `None` if the port did not answer with it, which is no fault.
-    pub(super) fn on_extended_port(
-        &mut self,
-        inventory: &mut Inventory,
-        key: PortKey,
-        info: Option<ExtendedPortInfo>,
-    ) {
-        let Some(port) = inventory.port(key) else {
-            return;
-        };
-        // A port whose firmware lacks the attribute is not asked again while its link stays up.
-        let info = info.unwrap_or_default();
-        if port.extended.as_deref() != Some(&info)
+/// Asks for ExtendedPortInfo of a port whose link came up, if it may show more than PortInfo;
+/// `before` is the former state. Drops the answer if the link is down.
+pub(super) fn see_extended_port(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    before: Option<PortState>,
+) {
+    let Some(node) = inventory.node(key.node) else {
+        return;
+    };
+    let Some(port) = node.port(key.port) else {
+        return;
+    };
+    if port.state() == Some(PortState::Down) {
+        if port.extended.is_some()
             && let Some(port) = inventory.port_mut(key)
         {
-            port.extended = Some(Box::new(info));
-            self.changed |= info != ExtendedPortInfo::default();
-            inventory.note_managed(key);
+            port.extended = None;
         }
+        return;
+    }
+    // A link that trained again may have another speed.
+    if port.extended.is_some() && !port.is_retrained(before) {
+        return;
+    }
+    let wants = port.info.as_ref().is_some_and(|info| {
+        may_be_fdr10(info) && inventory.capabilities.has_extended_port_info(&node.info)
+    }) || may_lead_to_aggregation_node(inventory, key)
+        || (reading.policy.routes_adaptively && inventory.takes_out_of_order(key));
+    if wants {
+        reading.ask(Query::ExtendedPort(key));
+    }
+}
+
+/// Records ExtendedPortInfo; `None` if the port did not answer with it, which is no fault.
+pub(super) fn on_extended_port(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    info: Option<ExtendedPortInfo>,
+) {
+    let Some(port) = inventory.port(key) else {
+        return;
+    };
+    // A port whose firmware lacks the attribute is not asked again while its link stays up.
+    let info = info.unwrap_or_default();
+    if port.extended.as_deref() != Some(&info)
+        && let Some(port) = inventory.port_mut(key)
+    {
+        port.extended = Some(Box::new(info));
+        reading.changed |= info != ExtendedPortInfo::default();
+        inventory.note_managed(key);
     }
 }
 

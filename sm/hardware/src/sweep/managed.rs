@@ -3,54 +3,58 @@
 use rsm_ids::{Lid, PortKey};
 use rsm_model::managed::{BlockKey, Content, Origin};
 
+use super::Query;
 use super::inventory::Inventory;
-use super::{Query, Sweep};
+use super::reading::Reading;
 
-impl Sweep {
-    /// Handles an answered port: asks for its planned blocks that are unknown.
-    pub(super) fn see_managed(&mut self, inventory: &Inventory, port: PortKey) {
-        let source = self.policy.source(inventory);
-        let audit = self.audits(port);
-        let mut blocks = source.blocks(port, Origin::Hosts);
-        if was_managed(inventory, port) {
-            blocks.extend(source.blocks(port, Origin::Qos));
-            blocks.extend(source.blocks_of_others(port));
-        }
-        for key in blocks {
-            let record = inventory.port(key.port);
-            let is_known = record.is_some_and(|record| record.managed.is_known(key.place));
-            let again = audit && key.is_qos();
-            if key.place.is_readable() && (again || !is_known) {
-                self.ask(Query::Managed(key));
-            }
+/// Handles an answered port: asks for its planned blocks that are unknown.
+pub(super) fn see_managed(reading: &mut Reading, inventory: &Inventory, port: PortKey) {
+    let source = reading.policy.source(inventory);
+    let audit = reading.audits(port);
+    let mut blocks = source.blocks(port, Origin::Hosts);
+    if was_managed(inventory, port) {
+        blocks.extend(source.blocks(port, Origin::Qos));
+        blocks.extend(source.blocks_of_others(port));
+    }
+    for key in blocks {
+        let record = inventory.port(key.port);
+        let is_known = record.is_some_and(|record| record.managed.is_known(key.place));
+        let again = audit && key.is_qos();
+        if key.place.is_readable() && (again || !is_known) {
+            reading.ask(Query::Managed(key));
         }
     }
+}
 
-    pub(super) fn on_managed(&mut self, inventory: &mut Inventory, key: BlockKey, data: &Content) {
-        if key.is_rate_limit() {
-            inventory.rate_limits_answered(key);
-        }
-        let Some(port) = inventory.port_mut(key.port) else {
-            return;
-        };
-        if port.managed.holds(key.place, data) {
-            return;
-        }
-        let is_known = port.managed.is_known(key.place);
-        // The comparison has not seen this content yet.
-        self.changed = true;
-        port.managed.store(key.place, data);
-        inventory.note_managed(key.port);
-        if is_known {
-            self.on_other_block(inventory, Query::Managed(key));
-        }
+pub(super) fn on_managed(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: BlockKey,
+    data: &Content,
+) {
+    if key.is_rate_limit() {
+        inventory.rate_limits_answered(key);
     }
+    let Some(port) = inventory.port_mut(key.port) else {
+        return;
+    };
+    if port.managed.holds(key.place, data) {
+        return;
+    }
+    let is_known = port.managed.is_known(key.place);
+    // The comparison has not seen this content yet.
+    reading.changed = true;
+    port.managed.store(key.place, data);
+    inventory.note_managed(key.port);
+    if is_known {
+        reading.on_other_block(inventory, Query::Managed(key));
+    }
+}
 
-    /// Handles an agent that refuses to show a block. Returns whether a habit exists for the
-    /// refusal, which the kind of device then has.
-    pub(super) fn on_managed_refused(inventory: &mut Inventory, key: BlockKey) -> bool {
-        inventory.learn_refused_block(key)
-    }
+/// Handles an agent that refuses to show a block. Returns whether a habit exists for the
+/// refusal, which the kind of device then has.
+pub(super) fn on_managed_refused(inventory: &mut Inventory, key: BlockKey) -> bool {
+    inventory.learn_refused_block(key)
 }
 
 /// Whether a manager has configured the port before. A push writes the tables of a fresh port

@@ -45,7 +45,9 @@ mod query_queue;
 mod rate_limits;
 pub mod reach;
 pub mod read_back;
+mod reading;
 mod reset;
+mod scope;
 pub mod sl2vl;
 mod stale_paths;
 mod succession;
@@ -61,7 +63,6 @@ use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{Attribute, NodeInfo, PortInfo, PortState};
-use rsm_model::capabilities::DeviceType;
 use rsm_model::managed::BlockKey;
 use rsm_model::{InventoryNode, InventoryPort, MISSES_TOLERATED};
 
@@ -71,36 +72,20 @@ use self::fault::Faults;
 use self::inventory::Inventory;
 use self::outward::Outward;
 pub use self::policy::SweepPolicy;
-use self::port_states::Shown;
+use self::port_states::PortStateTables;
 pub use self::query::Query;
-use self::query_queue::QueryQueue;
 use self::read_back::ReadBack;
+use self::reading::Reading;
+pub use self::scope::SweepScope;
 use self::stale_paths::Moves;
 use self::suspicion::Suspicion;
 pub use self::suspicion::Withdrawal;
 pub use self::vports::VPortQuery;
 
-/// The scope of a sweep.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SweepScope {
-    /// The whole subnet. With `audit`, tables that are already known are read again.
-    Full {
-        /// Whether known forwarding tables are read back as well.
-        audit: bool,
-    },
-    /// SwitchInfo of each switch, parts to read back, unanswered queries, and the local port while
-    /// it has no cable.
-    Light,
-    /// The switches given to [`Sweep::add_target`].
-    Targets,
-}
-
 /// A sweep under way.
 #[derive(Debug)]
 pub struct Sweep {
-    scope: SweepScope,
-    policy: SweepPolicy,
-    queries: QueryQueue,
+    reading: Reading,
     /// Switches that reported a change, each with the path of its report.
     targets: HashMap<Guid, Option<DirectedPath>>,
     /// Targets that reported a second time.
@@ -115,32 +100,19 @@ pub struct Sweep {
     /// Ports that refused PortInfo in this sweep, and are asked without the bit for extended
     /// speeds; the value tells whether the port has answered since.
     without_extended_speeds: HashMap<PortKey, bool>,
-    /// Device types that one node was asked for its capabilities.
-    asked_capabilities: BTreeSet<DeviceType>,
-    /// Tables of port states asked for because of a report.
-    reported_tables: BTreeSet<Query>,
-    /// States from tables that PortInfo must confirm.
-    shown_states: HashMap<PortKey, Shown>,
-    /// Switches that left a table of port states unanswered.
-    silent_tables: BTreeSet<Guid>,
+    port_states: PortStateTables,
     suspicion: Suspicion,
     /// The search outwards; `None` unless known paths cannot be trusted.
     outward: Option<Outward>,
     /// Whether silent nodes get all their attempts before the sweep ends, unless other work is
     /// urgent.
     waits_for_silent: bool,
-    /// Whether a report or answer showed a change.
-    changed: bool,
     /// Whether an answer differs from the former one without a report of the change.
     stale: bool,
     /// The switches that showed PortStateChange in a sweep ahead of a takeover, which reads no more
     /// of them; `None` in other sweeps.
     ahead: Option<BTreeSet<Guid>>,
-    /// Ports that this sweep reads in full, as an audit of the whole subnet does; port 0 stands for
-    /// the rest of its node.
-    audited: BTreeSet<PortKey>,
     moves: Moves,
-    read_back: ReadBack,
     /// Number of cables probed, as a measure of progress.
     answered: usize,
 }
@@ -155,7 +127,7 @@ impl Sweep {
                 inventory.unlock_all();
                 inventory.try_m_keys_again();
                 inventory.retry_lids();
-                sweep.ask(Query::Node(None));
+                sweep.reading.ask(Query::Node(None));
             }
             SweepScope::Light => sweep.start_light(inventory),
             SweepScope::Targets => {}
@@ -166,9 +138,7 @@ impl Sweep {
     fn empty(scope: SweepScope, inventory: &mut Inventory, policy: SweepPolicy) -> Sweep {
         inventory.epoch += 1;
         Sweep {
-            scope,
-            policy,
-            queries: QueryQueue::default(),
+            reading: Reading::new(scope, policy),
             targets: HashMap::new(),
             reported_again: BTreeSet::new(),
             contests: Contests::default(),
@@ -176,19 +146,13 @@ impl Sweep {
             faults_before: inventory.faults.clone(),
             silent: BTreeSet::new(),
             without_extended_speeds: HashMap::new(),
-            asked_capabilities: BTreeSet::new(),
-            reported_tables: BTreeSet::new(),
-            shown_states: HashMap::new(),
-            silent_tables: BTreeSet::new(),
+            port_states: PortStateTables::default(),
             suspicion: Suspicion::default(),
             outward: None,
             waits_for_silent: false,
-            changed: false,
             stale: false,
             ahead: None,
-            audited: BTreeSet::new(),
             moves: Moves::default(),
-            read_back: ReadBack::default(),
             answered: 0,
         }
     }
@@ -196,7 +160,7 @@ impl Sweep {
     fn start_light(&mut self, inventory: &Inventory) {
         let switches: Vec<Guid> = inventory.switches().map(|(guid, ..)| guid).collect();
         for guid in switches {
-            self.ask(Query::Switch(guid));
+            self.reading.ask(Query::Switch(guid));
         }
         // While the local port has no cable, no switch can report that a cable was plugged in.
         if let Some(local) = inventory.local
@@ -204,16 +168,16 @@ impl Sweep {
                 .port(local)
                 .is_some_and(|port| port.peer.is_none())
         {
-            self.ask(Query::Port(local));
+            self.reading.ask(Query::Port(local));
         }
         self.ask_again(inventory);
         self.ask_unread(inventory);
         for (port, ..) in inventory.faults.duplicates() {
-            self.ask(Query::Node(Some(port)));
+            self.reading.ask(Query::Node(Some(port)));
         }
-        self.ask_vport_changes(inventory);
+        vports::ask_vport_changes(&mut self.reading, inventory);
         for manager in inventory.managers() {
-            self.ask(Query::Sm(manager));
+            self.reading.ask(Query::Sm(manager));
         }
     }
 
@@ -221,11 +185,11 @@ impl Sweep {
     pub fn ask_again(&mut self, inventory: &Inventory) {
         let silent: Vec<PortKey> = inventory.faults.to_ask_again().collect();
         for port in silent {
-            self.ask(Query::Node(Some(port)));
+            self.reading.ask(Query::Node(Some(port)));
         }
         let owed: Vec<Query> = inventory.faults.owed().collect();
         for query in owed {
-            self.ask(query);
+            self.reading.ask(query);
         }
     }
 
@@ -251,12 +215,7 @@ impl Sweep {
 
     /// The scope of the sweep.
     pub fn scope(&self) -> SweepScope {
-        self.scope
-    }
-
-    /// Whether the sweep reads tables of the port that are known.
-    fn audits(&self, key: PortKey) -> bool {
-        matches!(self.scope, SweepScope::Full { audit: true }) || self.audited.contains(&key)
+        self.reading.scope
     }
 
     /// Number of nodes that answered.
@@ -266,17 +225,17 @@ impl Sweep {
 
     /// Number of queries settled, by an answer or by silence.
     pub fn settled(&self) -> usize {
-        self.queries.settled()
+        self.reading.queries.settled()
     }
 
     /// Number of open queries.
     pub fn open(&self) -> usize {
-        self.queries.open()
+        self.reading.queries.open()
     }
 
     /// Whether a report or answer showed a change.
     pub fn found_change(&self) -> bool {
-        self.changed
+        self.reading.changed
     }
 
     /// Whether a node answered that had not answered before.
@@ -290,9 +249,19 @@ impl Sweep {
         nodes.any(|(guid, _)| !self.entered.contains(&guid))
     }
 
+    /// What is read back, and what differed.
+    pub fn read_back(&self) -> &ReadBack {
+        &self.reading.read_back
+    }
+
+    /// What is read back, to set it or to take what differed.
+    pub fn read_back_mut(&mut self) -> &mut ReadBack {
+        &mut self.reading.read_back
+    }
+
     /// Whether every query is settled.
     pub fn is_done(&self) -> bool {
-        self.queries.open() == 0
+        self.reading.queries.open() == 0
     }
 
     /// Adds a switch that reported a change: asks again for its state and all its ports.
@@ -311,9 +280,9 @@ impl Sweep {
             false => reach::way_of_reports(inventory, guid),
         };
         self.targets.insert(guid, way);
-        self.changed = true;
+        self.reading.changed = true;
         if node.is_switch() {
-            self.again(Query::Switch(guid));
+            self.reading.again(Query::Switch(guid));
             self.ask_reported_ports(inventory, guid);
         } else {
             self.ask_node(inventory, guid);
@@ -339,8 +308,8 @@ impl Sweep {
             .chain(tables)
             .chain(ports.map(Query::Port));
         for query in queries {
-            if self.queries.has_asked(query) {
-                self.again(query);
+            if self.reading.queries.has_asked(query) {
+                self.reading.again(query);
             }
         }
         true
@@ -353,35 +322,53 @@ impl Sweep {
     pub fn add_port(&mut self, inventory: &Inventory, key: PortKey) -> bool {
         let known = inventory.port(key).is_some();
         if known {
-            self.changed = true;
-            self.again(Query::Port(key));
-            self.again(Query::Description(key.node));
+            self.reading.changed = true;
+            self.reading.again(Query::Port(key));
+            self.reading.again(Query::Description(key.node));
         }
         known
     }
 
     /// Adds a port of a switch that may have changed: asks again for its PortInfo.
     pub fn read_again(&mut self, key: PortKey) {
-        self.ask(Query::Port(key));
+        self.reading.ask(Query::Port(key));
+    }
+
+    /// Adds ports that may have changed without a report. If a switch has a table, its ports of
+    /// which only the state is unverified are read by that table; other ports are read by PortInfo.
+    pub fn read_all_again(
+        &mut self,
+        inventory: &Inventory,
+        ports: impl IntoIterator<Item = PortKey>,
+    ) {
+        let reading = &mut self.reading;
+        self.port_states.read_all_again(reading, inventory, ports);
+    }
+
+    /// Asks again behind ports that were left out in favour of a place that has lost the GUID, and
+    /// behind ports with an undecided contest. Returns whether there are any.
+    pub fn ask_left_out_again(&mut self, inventory: &mut Inventory) -> bool {
+        self.contests
+            .ask_left_out_again(&mut self.reading, inventory)
     }
 
     /// Adds the subnet manager behind an end port, to check whether it is still there.
     pub fn add_manager(&mut self, key: PortKey) {
-        self.ask(Query::Sm(key));
+        self.reading.ask(Query::Sm(key));
     }
 
     /// The next Get; `None` if none waits.
     pub fn poll_ask(&mut self, inventory: &mut Inventory) -> Option<Ask> {
         loop {
-            let query = self.queries.pop()?;
+            let query = self.reading.queries.pop()?;
             self.find_way_to_suspect(inventory, query);
             let Some(ask) = self.address(inventory, query) else {
                 // If a path to the node is found, the query may be asked again.
-                self.queries.forget(query);
+                self.reading.queries.forget(query);
                 continue;
             };
             if !self.holds_back(inventory, query) {
-                self.queries.sent();
+                self.reading.queries.sent();
                 return Some(ask);
             }
         }
@@ -389,7 +376,7 @@ impl Sweep {
 
     /// Handles the answer to `query`.
     pub fn handle(&mut self, inventory: &mut Inventory, query: Query, answer: AgentAnswer<'_>) {
-        self.queries.settle();
+        self.reading.queries.settle();
         if let (Some(guid), false) = (query.node(), matches!(answer, AgentAnswer::Silence)) {
             if let Query::Port(key) = query {
                 self.confirmed(key);
@@ -414,11 +401,11 @@ impl Sweep {
     /// Returns the dropped nodes. A node that is cabled to a port whose link is up stays, even if
     /// it did not answer.
     pub fn finish(&mut self, inventory: &mut Inventory) -> Vec<Guid> {
-        self.end_contests(inventory);
+        self.contests.end(inventory);
         self.owe_postponed(inventory);
         self.count_misses(inventory);
         self.end_outward(inventory);
-        if let SweepScope::Full { .. } = self.scope {
+        if let SweepScope::Full { .. } = self.reading.scope {
             for key in self.disproved_cables(inventory) {
                 inventory.part(key);
             }
@@ -428,15 +415,16 @@ impl Sweep {
             inventory.remove(guid);
             inventory.faults.forget_node(guid);
             inventory.unlock_node(guid);
-            self.changed = true;
+            self.reading.changed = true;
         }
         Sweep::owe_one_each(inventory);
         let mut faults = std::mem::take(&mut inventory.faults);
         faults.forget_owed(|query| {
-            self.address(inventory, query).is_none() || inventory.is_vain(&self.policy, query)
+            self.address(inventory, query).is_none()
+                || inventory.is_vain(&self.reading.policy, query)
         });
         inventory.faults = faults;
-        self.changed |= inventory.faults != self.faults_before;
+        self.reading.changed |= inventory.faults != self.faults_before;
         gone
     }
 
@@ -469,32 +457,16 @@ impl Sweep {
     /// Counts a miss for each node that answered nothing in this sweep. A sweep of targets counts
     /// at most the first miss of a node.
     fn count_misses(&mut self, inventory: &mut Inventory) {
-        let regular = self.scope != SweepScope::Targets;
+        let regular = self.reading.scope != SweepScope::Targets;
         let epoch = inventory.epoch;
         for &guid in &self.silent {
             if let Some(node) = inventory.node_mut(guid).filter(|node| node.epoch != epoch)
                 && (regular || node.missed == 0)
             {
                 node.missed = node.missed.saturating_add(1);
-                self.changed |= node.missed == MISSES_TOLERATED + 1;
+                self.reading.changed |= node.missed == MISSES_TOLERATED + 1;
             }
         }
-    }
-
-    /// Queues a query, unless this sweep has it already.
-    fn ask(&mut self, query: Query) {
-        if self.queries.has_asked(query) {
-            self.read_back.is_wanted(query);
-        } else {
-            self.again(query);
-        }
-    }
-
-    /// Queues a query again, even if this sweep has sent it. A waiting query will show the new
-    /// state; a query under way may not.
-    fn again(&mut self, query: Query) {
-        self.read_back.is_wanted(query);
-        self.queries.push(query);
     }
 
     /// Queues all queries that a full sweep has about a node.
@@ -502,16 +474,17 @@ impl Sweep {
         let Some(node) = inventory.node(guid) else {
             return;
         };
-        self.ask(Query::Description(guid));
+        self.reading.ask(Query::Description(guid));
         if node.is_switch() {
-            self.ask(Query::Switch(guid));
+            self.reading.ask(Query::Switch(guid));
             for number in 0..node.ports.len() {
-                self.ask(Query::Port(PortKey::new(guid, PortNum(number as u8))));
+                self.reading
+                    .ask(Query::Port(PortKey::new(guid, PortNum(number as u8))));
             }
         } else {
             for (number, port) in node.external_ports() {
                 if port.peer.is_some() || inventory.local == Some(PortKey::new(guid, number)) {
-                    self.ask(Query::Port(PortKey::new(guid, number)));
+                    self.reading.ask(Query::Port(PortKey::new(guid, number)));
                 }
             }
         }
@@ -527,9 +500,19 @@ impl Sweep {
         self.ask_reported_ports(inventory, guid);
     }
 
+    /// Queues the queries of the external ports of a switch that reported a change.
+    fn ask_reported_ports(&mut self, inventory: &Inventory, guid: Guid) {
+        // Answers to earlier Gets may be older than the report that this sweep got.
+        let repeats = self.is_target(guid);
+        let reading = &mut self.reading;
+        self.port_states
+            .ask_reported_ports(reading, inventory, guid, repeats);
+    }
+
     fn ask_node_but_ports(&mut self, guid: Guid) {
-        self.ask(Query::Description(guid));
-        self.ask(Query::Port(PortKey::new(guid, PortNum::ZERO)));
+        self.reading.ask(Query::Description(guid));
+        self.reading
+            .ask(Query::Port(PortKey::new(guid, PortNum::ZERO)));
     }
 
     fn address(&self, inventory: &Inventory, query: Query) -> Option<Ask> {
@@ -537,7 +520,7 @@ impl Sweep {
         // try it.
         let lid = match query {
             Query::Switch(guid)
-                if self.scope == SweepScope::Light
+                if self.reading.scope == SweepScope::Light
                     && !self.is_outward()
                     && !self.is_by_path(query) =>
             {

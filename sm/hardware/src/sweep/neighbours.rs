@@ -7,7 +7,7 @@ use rsm_model::{InventoryNode, InventoryPort};
 
 use super::fault::Fault;
 use super::inventory::Inventory;
-use super::{Query, Sweep, SweepScope, duplicates};
+use super::{Query, Sweep, SweepScope, capabilities, duplicates};
 
 impl Sweep {
     pub(super) fn on_node(
@@ -28,8 +28,14 @@ impl Sweep {
             inventory.part(from);
             inventory.faults.at_port(from, Fault::ZeroGuid);
         } else if let Some(first) = self.first_place(inventory, from, info) {
-            self.contest(inventory, from, first, info);
-        } else if let Some(first) = self.impersonated(inventory, from, info) {
+            if inventory.port(from).is_some_and(|port| port.peer.is_some()) {
+                // The former neighbour of this port is gone.
+                self.moves.note_displaced(inventory, from);
+                inventory.part(from);
+            }
+            let reading = &mut self.reading;
+            self.contests.contest(reading, inventory, from, first, info);
+        } else if let Some(first) = duplicates::impersonated(inventory, from, info) {
             inventory.part(from);
             duplicates::leave_out(inventory, from, first, here.node);
         } else if here.node == from.node {
@@ -39,7 +45,20 @@ impl Sweep {
             self.hear(inventory, here.node);
             self.meet(inventory, from, here, info);
         }
-        self.decide(inventory, from, info, contenders);
+        duplicates::decide(&mut self.reading, inventory, from, info, contenders);
+    }
+
+    /// The first place of a node that answers `info` behind `from`, see
+    /// [`duplicates::first_place`]. A full sweep asks behind the remaining ports later.
+    fn first_place(
+        &self,
+        inventory: &Inventory,
+        from: PortKey,
+        info: &NodeInfo,
+    ) -> Option<PortKey> {
+        let is_full = matches!(self.reading.scope, SweepScope::Full { .. });
+        let is_met = |node| !is_full || self.entered.contains(&node);
+        duplicates::first_place(inventory, from, info, is_met)
     }
 
     fn meet_local(&mut self, inventory: &mut Inventory, here: PortKey, info: &NodeInfo) {
@@ -50,7 +69,7 @@ impl Sweep {
         inventory.local = Some(here);
         self.enter(inventory, here, info, DirectedPath::new());
         if info.node_type() != NodeType::Switch {
-            self.ask(Query::Port(here));
+            self.reading.ask(Query::Port(here));
         }
     }
 
@@ -68,13 +87,13 @@ impl Sweep {
             .port(from)
             .is_some_and(|port| port.peer == Some(here));
         if inventory.faults.port(here) == Some(&Fault::Loopback(from)) {
-            self.changed |= !joined;
+            self.reading.changed |= !joined;
             inventory.join(from, here);
         } else {
             if !joined {
                 inventory.part(from);
             }
-            self.ask(Query::Node(Some(here)));
+            self.reading.ask(Query::Node(Some(here)));
         }
     }
 
@@ -91,16 +110,16 @@ impl Sweep {
         let joined = known.is_some_and(|port| port.peer == Some(from));
         let before = known.and_then(|port| port.peer.or(port.peer_before));
         let is_moved = before.is_some_and(|before| before != from);
-        let is_full = matches!(self.scope, SweepScope::Full { .. });
+        let is_full = matches!(self.reading.scope, SweepScope::Full { .. });
         let is_of_this_sweep = known.is_some_and(|port| port.peer_epoch == inventory.epoch);
         if is_moved {
-            self.note_move(inventory, from, here);
+            self.moves.note_move(inventory, from, here);
         }
         self.enter(inventory, here, info, path);
         inventory.join(from, here);
         if !joined {
-            self.changed = true;
-            self.note_rights(inventory, from, before, info);
+            self.reading.changed = true;
+            self.contests.note_rights(inventory, from, before, info);
         }
         let switch = info.node_type() == NodeType::Switch;
         if switch {
@@ -110,14 +129,14 @@ impl Sweep {
         if is_moved && !switch {
             // Answers of this sweep that arrived earlier from behind the former cable may be
             // another node's: only NodeInfo names its node.
-            self.again(Query::Port(here));
-            self.again(Query::Description(here.node));
+            self.reading.again(Query::Port(here));
+            self.reading.again(Query::Description(here.node));
             if !is_full || is_of_this_sweep {
-                self.note_moved_host(here);
+                self.moves.note_moved_host(here);
             }
         }
         // The far end may have a new state. A full sweep asks all ports of a new switch anyway.
-        self.ask(Query::Port(here));
+        self.reading.ask(Query::Port(here));
         // A node whose link came up may have been reset or replaced, so that the sweep asks for its
         // identity. Its earlier answers in this sweep are older than the change.
         let is_reported = self.is_target(from.node);
@@ -126,9 +145,9 @@ impl Sweep {
             false => Query::Description(here.node),
         };
         if is_reported && (is_full || !joined) {
-            self.again(sign);
+            self.reading.again(sign);
         } else if !is_full {
-            self.ask(sign);
+            self.reading.ask(sign);
         }
     }
 
@@ -141,7 +160,7 @@ impl Sweep {
         path: DirectedPath,
     ) {
         let epoch = inventory.epoch;
-        let full = matches!(self.scope, SweepScope::Full { .. });
+        let full = matches!(self.reading.scope, SweepScope::Full { .. });
         let exchanged = inventory.node(here.node).is_some_and(|known| {
             known.info.node_type() != info.node_type() || known.info.num_ports() != info.num_ports()
         });
@@ -158,7 +177,7 @@ impl Sweep {
         match inventory.node_mut(here.node) {
             Some(node) => {
                 let system = info.system_image_guid();
-                self.changed |= node.info.system_image_guid() != system;
+                self.reading.changed |= node.info.system_image_guid() != system;
                 node.info.set_system_image_guid(system);
                 if first {
                     node.path = path;
@@ -168,7 +187,7 @@ impl Sweep {
                 node.epoch = epoch;
             }
             None => {
-                self.changed = true;
+                self.reading.changed = true;
                 inventory.insert(
                     here.node,
                     InventoryNode {
@@ -197,12 +216,13 @@ impl Sweep {
             }
         }
         if first {
-            self.ask(Query::Description(here.node));
-            self.ask_capabilities(inventory, here.node, info);
+            self.reading.ask(Query::Description(here.node));
+            capabilities::ask_capabilities(&mut self.reading, inventory, here.node, info);
             if switch {
-                self.ask(Query::Switch(here.node));
+                self.reading.ask(Query::Switch(here.node));
                 for number in 0..=info.num_ports() {
-                    self.ask(Query::Port(PortKey::new(here.node, PortNum(number))));
+                    self.reading
+                        .ask(Query::Port(PortKey::new(here.node, PortNum(number))));
                 }
             }
         }
@@ -211,7 +231,7 @@ impl Sweep {
     pub(super) fn on_silence(&mut self, inventory: &mut Inventory, from: Option<PortKey>) {
         let Some(from) = from else { return };
         // The port may have gone down while the Get was under way; that is no fault.
-        self.again(Query::Port(from));
+        self.reading.again(Query::Port(from));
         let known = inventory
             .port(from)
             .and_then(|port| port.peer)
@@ -222,6 +242,7 @@ impl Sweep {
         self.silent.extend(known.filter(|_| !met));
         inventory.faults.at_port(from, Fault::Unanswering { known });
         inventory.silent_behind(from);
-        self.decide_silent(inventory, from);
+        self.contests
+            .decide_silent(&mut self.reading, inventory, from);
     }
 }

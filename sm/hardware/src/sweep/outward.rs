@@ -72,7 +72,7 @@ impl Sweep {
     /// SwitchInfo.
     pub(super) fn go_outward(&mut self, inventory: &mut Inventory) -> bool {
         let round = self.outward.as_ref().map_or(0, |before| before.round + 1);
-        let is_full = matches!(self.scope, SweepScope::Full { .. });
+        let is_full = matches!(self.reading.scope, SweepScope::Full { .. });
         let Some(local) = inventory.local else {
             return false;
         };
@@ -94,8 +94,8 @@ impl Sweep {
         for way in self.targets.values_mut() {
             *way = None;
         }
-        let mut waiting = self.queries.start_over();
-        waiting.retain(|&query| !self.misses_sample(query));
+        let mut waiting = self.reading.queries.start_over();
+        waiting.retain(|&query| !self.reading.misses_sample(query));
         let again: BTreeSet<Query> = waiting
             .into_iter()
             .chain(suspicion.into_kept())
@@ -109,7 +109,7 @@ impl Sweep {
             _ => self.pass_on(inventory, local),
         }
         for query in again {
-            self.again(query);
+            self.reading.again(query);
         }
         true
     }
@@ -117,11 +117,11 @@ impl Sweep {
     /// Keeps `query`, withdrawn because its path cannot be trusted, until the switch on its path
     /// answers.
     pub fn park(&mut self, inventory: &Inventory, query: Query) {
-        self.queries.withdraw();
-        if self.misses_sample(query) || self.defers(inventory, query) {
+        self.reading.queries.withdraw();
+        if self.reading.misses_sample(query) || self.defers(inventory, query) {
             return;
         }
-        self.again(query);
+        self.reading.again(query);
     }
 
     /// Whether the search has not yet reached the switch of `query`; if so, keeps the query until
@@ -138,7 +138,7 @@ impl Sweep {
             return false;
         }
         outward.parked.entry(switch).or_default().insert(query);
-        self.queries.forget(query);
+        self.reading.queries.forget(query);
         true
     }
 
@@ -177,7 +177,7 @@ impl Sweep {
         }
         outward.met.insert(guid, VecDeque::new());
         inventory.lead_to(guid, path, None);
-        self.again(Query::Switch(guid));
+        self.reading.again(Query::Switch(guid));
     }
 
     /// Handles an answer of a switch: sends the queries that waited for it.
@@ -189,7 +189,7 @@ impl Sweep {
             return;
         }
         for query in outward.parked.remove(&guid).unwrap_or_default() {
-            self.ask(query);
+            self.reading.ask(query);
         }
     }
 
@@ -240,7 +240,7 @@ impl Sweep {
 
     /// Keeps a query that was withdrawn before it was sent.
     pub(super) fn keep_outward(&mut self, query: Query) {
-        self.queries.forget(query);
+        self.reading.queries.forget(query);
         if let (Some(outward), Some(guid)) = (&mut self.outward, query.node()) {
             outward.parked.entry(guid).or_default().insert(query);
         }
@@ -313,7 +313,7 @@ impl Sweep {
             inventory.lead_to(guid, path, None);
         }
         self.suspicion.keep_unsent(guid);
-        self.again(Query::Switch(guid));
+        self.reading.again(Query::Switch(guid));
     }
 
     /// Ends the search with the sweep: switches that it did not reach are suspects if a cable leads

@@ -13,133 +13,140 @@ use rsm_model::managed::Origin;
 use rsm_model::p_keys::{self, PKeyImage};
 
 use super::inventory::Inventory;
-use super::{Query, Sweep, reset};
+use super::reading::Reading;
+use super::{Query, reset};
 
-impl Sweep {
-    /// Handles an answered port, whose former answer is `before`: asks for unknown blocks of its
-    /// P_KeyTable.
-    pub(super) fn see_p_keys(
-        &mut self,
-        inventory: &mut Inventory,
-        key: PortKey,
-        before: Option<&PortInfo>,
-    ) {
-        let is_switch = inventory.is_switch(key.node);
-        let Some(info) = inventory.port(key).and_then(|port| port.info) else {
-            return;
-        };
-        // The host behind a link that trained again may have been powered off meanwhile.
-        let retrained = info.port_state() == PortState::Init
-            && before.is_none_or(|before| before.port_state() != PortState::Init);
-        let end_port = !is_switch || key.port == PortNum::ZERO;
-        if end_port && (reset::forgot_lid(before, &info) || !is_switch && retrained) {
-            self.forget_p_keys(inventory, key);
-        } else if !end_port && before.is_some_and(enforces) && !enforces(&info) {
-            // Sets after the reset may have restored the LID and LinearFDBTop.
-            self.forget_all_p_keys(inventory, key.node);
-        }
-        self.ask_p_keys(inventory, key);
+/// Handles an answered port, whose former answer is `before`: asks for unknown blocks of its
+/// P_KeyTable.
+pub(super) fn see_p_keys(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    before: Option<&PortInfo>,
+) {
+    let is_switch = inventory.is_switch(key.node);
+    let Some(info) = inventory.port(key).and_then(|port| port.info) else {
+        return;
+    };
+    // The host behind a link that trained again may have been powered off meanwhile.
+    let retrained = info.port_state() == PortState::Init
+        && before.is_none_or(|before| before.port_state() != PortState::Init);
+    let end_port = !is_switch || key.port == PortNum::ZERO;
+    if end_port && (reset::forgot_lid(before, &info) || !is_switch && retrained) {
+        forget_p_keys(reading, inventory, key);
+    } else if !end_port && before.is_some_and(enforces) && !enforces(&info) {
+        // Sets after the reset may have restored the LID and LinearFDBTop.
+        forget_all_p_keys(reading, inventory, key.node);
     }
+    ask_p_keys(reading, inventory, key);
+}
 
-    /// Handles a switch that the sweep finds for the first time: asks for the tables of its ports
-    /// that enforce partitions.
-    pub(super) fn ask_enforced(&mut self, inventory: &Inventory, guid: Guid) {
-        let ports = inventory.node(guid).map_or(0, |node| node.ports.len());
-        for number in 1..ports {
-            self.ask_p_keys(inventory, PortKey::new(guid, PortNum(number as u8)));
-        }
+/// Handles a switch that the sweep finds for the first time: asks for the tables of its ports
+/// that enforce partitions.
+pub(super) fn ask_enforced(reading: &mut Reading, inventory: &Inventory, guid: Guid) {
+    let ports = inventory.node(guid).map_or(0, |node| node.ports.len());
+    for number in 1..ports {
+        ask_p_keys(
+            reading,
+            inventory,
+            PortKey::new(guid, PortNum(number as u8)),
+        );
     }
+}
 
-    /// Forgets all tables of a node after a reset.
-    pub(super) fn forget_all_p_keys(&mut self, inventory: &mut Inventory, guid: Guid) {
-        let ports = inventory.node(guid).map_or(0, |node| node.ports.len());
-        for number in 0..ports {
-            self.forget_p_keys(inventory, PortKey::new(guid, PortNum(number as u8)));
-        }
-        self.ask_p_keys(inventory, PortKey::new(guid, PortNum::ZERO));
+/// Forgets all tables of a node after a reset.
+pub(super) fn forget_all_p_keys(reading: &mut Reading, inventory: &mut Inventory, guid: Guid) {
+    let ports = inventory.node(guid).map_or(0, |node| node.ports.len());
+    for number in 0..ports {
+        forget_p_keys(
+            reading,
+            inventory,
+            PortKey::new(guid, PortNum(number as u8)),
+        );
     }
+    ask_p_keys(reading, inventory, PortKey::new(guid, PortNum::ZERO));
+}
 
-    pub(super) fn on_p_keys(
-        &mut self,
-        inventory: &mut Inventory,
-        key: PortKey,
-        block: u16,
-        table: &PKeyTable,
-    ) {
-        let capacity = capacity(inventory, key);
-        let Some(port) = inventory.port_mut(key) else {
-            return;
-        };
-        let image = Arc::make_mut(port.p_keys.get_or_insert_default());
-        let is_held = image.holds(block, &table.p_keys());
-        image.store(block, &table.p_keys());
-        let fresh = port
-            .info
-            .as_ref()
-            .is_some_and(|info| info.lid() == Lid::NONE);
-        if block == 0 && fresh {
-            if image.is_initial() {
-                image.mark_rest_empty();
-            } else {
-                for block in 1..p_keys::blocks(capacity) {
-                    self.ask(Query::PKeys(key, block));
-                }
+pub(super) fn on_p_keys(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    block: u16,
+    table: &PKeyTable,
+) {
+    let capacity = capacity(inventory, key);
+    let Some(port) = inventory.port_mut(key) else {
+        return;
+    };
+    let image = Arc::make_mut(port.p_keys.get_or_insert_default());
+    let is_held = image.holds(block, &table.p_keys());
+    image.store(block, &table.p_keys());
+    let fresh = port
+        .info
+        .as_ref()
+        .is_some_and(|info| info.lid() == Lid::NONE);
+    if block == 0 && fresh {
+        if image.is_initial() {
+            image.mark_rest_empty();
+        } else {
+            for block in 1..p_keys::blocks(capacity) {
+                reading.ask(Query::PKeys(key, block));
             }
         }
-        if !is_held {
-            self.changed = true;
-            self.on_other_block(inventory, Query::PKeys(key, block));
+    }
+    if !is_held {
+        reading.changed = true;
+        reading.on_other_block(inventory, Query::PKeys(key, block));
+    }
+}
+
+/// Handles an agent that refuses to show a table: assumes the table after power-on. A port that
+/// needs no other table can be used; for any other port, a Set shows the truth.
+pub(super) fn on_p_keys_refused(reading: &mut Reading, inventory: &mut Inventory, key: PortKey) {
+    if let Some(port) = inventory.port_mut(key)
+        && port.p_keys.is_none()
+    {
+        reading.changed = true;
+        port.p_keys = Some(Arc::new(PKeyImage::initial()));
+    }
+}
+
+fn forget_p_keys(reading: &mut Reading, inventory: &mut Inventory, key: PortKey) {
+    if let Some(port) = inventory.port_mut(key) {
+        port.forget_tables();
+    }
+    inventory.note_managed(key);
+    let source = reading.policy.source(inventory);
+    for origin in [Origin::Hosts, Origin::Qos, Origin::RateLimits] {
+        for block in source.blocks(key, origin) {
+            reading.queries.forget(Query::Managed(block));
         }
     }
-
-    /// Handles an agent that refuses to show a table: assumes the table after power-on. A port that
-    /// needs no other table can be used; for any other port, a Set shows the truth.
-    pub(super) fn on_p_keys_refused(&mut self, inventory: &mut Inventory, key: PortKey) {
-        if let Some(port) = inventory.port_mut(key)
-            && port.p_keys.is_none()
-        {
-            self.changed = true;
-            port.p_keys = Some(Arc::new(PKeyImage::initial()));
-        }
+    // Earlier Gets of this sweep were about the former port.
+    for block in 0..p_keys::blocks(capacity(inventory, key)) {
+        reading.queries.forget(Query::PKeys(key, block));
     }
+}
 
-    fn forget_p_keys(&mut self, inventory: &mut Inventory, key: PortKey) {
-        if let Some(port) = inventory.port_mut(key) {
-            port.forget_tables();
-        }
-        inventory.note_managed(key);
-        let source = self.policy.source(inventory);
-        for origin in [Origin::Hosts, Origin::Qos, Origin::RateLimits] {
-            for block in source.blocks(key, origin) {
-                self.queries.forget(Query::Managed(block));
-            }
-        }
-        // Earlier Gets of this sweep were about the former port.
-        for block in 0..p_keys::blocks(capacity(inventory, key)) {
-            self.queries.forget(Query::PKeys(key, block));
-        }
-    }
-
-    fn ask_p_keys(&mut self, inventory: &Inventory, key: PortKey) {
-        let (Some(node), Some(port)) = (inventory.node(key.node), inventory.port(key)) else {
-            return;
-        };
-        let Some(info) = &port.info else { return };
-        let external = key.port != PortNum::ZERO;
-        let blocks = p_keys::blocks(capacity(inventory, key));
-        let wanted = match (node.is_switch(), external) {
-            (true, true) if enforces(info) => blocks,
-            (true, true) => 0,
-            (false, _) if info.port_state() == PortState::Down => 0,
-            _ if info.lid() == Lid::NONE => blocks.min(1),
-            _ => blocks,
-        };
-        let audit = self.audits(key);
-        let image = port.p_keys.as_deref();
-        for block in 0..wanted {
-            if audit || !image.is_some_and(|image| image.is_known(block)) {
-                self.ask(Query::PKeys(key, block));
-            }
+fn ask_p_keys(reading: &mut Reading, inventory: &Inventory, key: PortKey) {
+    let (Some(node), Some(port)) = (inventory.node(key.node), inventory.port(key)) else {
+        return;
+    };
+    let Some(info) = &port.info else { return };
+    let external = key.port != PortNum::ZERO;
+    let blocks = p_keys::blocks(capacity(inventory, key));
+    let wanted = match (node.is_switch(), external) {
+        (true, true) if enforces(info) => blocks,
+        (true, true) => 0,
+        (false, _) if info.port_state() == PortState::Down => 0,
+        _ if info.lid() == Lid::NONE => blocks.min(1),
+        _ => blocks,
+    };
+    let audit = reading.audits(key);
+    let image = port.p_keys.as_deref();
+    for block in 0..wanted {
+        if audit || !image.is_some_and(|image| image.is_known(block)) {
+            reading.ask(Query::PKeys(key, block));
         }
     }
 }

@@ -10,7 +10,7 @@
 //! A kind of device has a [habit](DeviceHabit::RefusesPortStates) if it refuses the table, leaves
 //! it unanswered, or fills it with states that do not exist or that PortInfo contradicts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
@@ -20,7 +20,8 @@ use rsm_model::InventoryNode;
 use rsm_model::habits::{DeviceHabit, DeviceKind};
 
 use super::inventory::Inventory;
-use super::{Query, Sweep, SweepPolicy};
+use super::reading::Reading;
+use super::{Query, SweepPolicy};
 
 /// Number of times that PortInfo may contradict the tables of a kind of switch before they are no
 /// longer read. A port can change between the two Gets.
@@ -67,7 +68,7 @@ impl PortStateProofs {
 
 /// State of a port as a table of this sweep shows it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shown {
+struct Shown {
     state: PortState,
     /// State that the inventory held when the table was read.
     known: Option<PortState>,
@@ -77,7 +78,7 @@ pub(super) struct Shown {
 
 /// Reason for reading ports of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Reason {
+enum Reason {
     /// The switch reported a change.
     Report,
     /// A push cleared reports of changes that the sweep before it may have missed.
@@ -122,37 +123,53 @@ impl Inventory {
     }
 }
 
-impl Sweep {
+/// Tables of port states in one sweep.
+#[derive(Default, Debug)]
+pub(super) struct PortStateTables {
+    /// Tables asked for because of a report.
+    reported: BTreeSet<Query>,
+    /// States from tables that PortInfo must confirm.
+    shown: HashMap<PortKey, Shown>,
+    /// Switches that left a table unanswered.
+    silent: BTreeSet<Guid>,
+}
+
+impl PortStateTables {
     /// Reads the external ports of a switch that reported a change: by its table if it has one,
-    /// otherwise one by one.
-    pub(super) fn ask_reported_ports(&mut self, inventory: &Inventory, guid: Guid) {
+    /// otherwise one by one. With `repeats`, earlier answers may be older than the report.
+    pub(super) fn ask_reported_ports(
+        &mut self,
+        reading: &mut Reading,
+        inventory: &Inventory,
+        guid: Guid,
+        repeats: bool,
+    ) {
         let Some(node) = inventory.node(guid) else {
             return;
         };
-        if inventory.has_port_states(&self.policy, node) && node.ports.len() > WORTH_A_TABLE {
+        if inventory.has_port_states(&reading.policy, node) && node.ports.len() > WORTH_A_TABLE {
             for block in blocks(node) {
-                self.ask_table(guid, block, Reason::Report);
+                self.ask_table(reading, guid, block, Reason::Report);
             }
             if inventory.port_state_proofs.switches.contains(&guid) {
                 return;
             }
         }
-        // Answers to earlier Gets may be older than the report that this sweep got.
-        let repeats = self.is_target(guid);
         for (number, _) in node.external_ports() {
             let query = Query::Port(PortKey::new(guid, number));
             if repeats {
-                self.again(query);
+                reading.again(query);
             } else {
-                self.ask(query);
+                reading.ask(query);
             }
         }
     }
 
     /// Adds ports that may have changed without a report. If a switch has a table, its ports of
     /// which only the state is unverified are read by that table; other ports are read by PortInfo.
-    pub fn read_all_again(
+    pub(super) fn read_all_again(
         &mut self,
+        reading: &mut Reading,
         inventory: &Inventory,
         ports: impl IntoIterator<Item = PortKey>,
     ) {
@@ -165,42 +182,44 @@ impl Sweep {
         for (guid, ports) in by_node {
             let tabled = |key: &PortKey| key.port != PortNum::ZERO && !unverified.contains(key);
             let is_proved = inventory.node(guid).is_some_and(|node| {
-                inventory.has_port_states(&self.policy, node)
+                inventory.has_port_states(&reading.policy, node)
                     && ports.iter().filter(|key| tabled(key)).count() >= WORTH_A_TABLE
                     && inventory.port_state_proofs.switches.contains(&guid)
             });
             for &key in &ports {
                 if is_proved && tabled(&key) {
                     let block = SwitchPortStateTable::block_of(key.port);
-                    self.ask_table(guid, block, Reason::Cleared);
+                    self.ask_table(reading, guid, block, Reason::Cleared);
                 } else {
-                    self.read_again(key);
+                    reading.ask(Query::Port(key));
                 }
             }
         }
     }
 
-    fn ask_table(&mut self, guid: Guid, block: u8, reason: Reason) {
+    fn ask_table(&mut self, reading: &mut Reading, guid: Guid, block: u8, reason: Reason) {
         let query = Query::PortStates(guid, block);
         match reason {
             Reason::Report => {
-                self.reported_tables.insert(query);
-                self.again(query);
+                self.reported.insert(query);
+                reading.again(query);
             }
-            Reason::Cleared => self.ask(query),
+            Reason::Cleared => reading.ask(query),
         }
     }
 
-    /// Handles a table: asks for PortInfo of the ports whose state differs.
+    /// Handles a table: asks for PortInfo of the ports whose state differs. Returns the other ports
+    /// whose link is up.
     pub(super) fn on_port_states(
         &mut self,
+        reading: &mut Reading,
         inventory: &mut Inventory,
         guid: Guid,
         block: u8,
         table: &SwitchPortStateTable,
-    ) {
+    ) -> Vec<PortKey> {
         let Some(node) = inventory.node(guid) else {
-            return;
+            return Vec::new();
         };
         let kind = kind_of(node);
         let last = inventory.port_state_proofs.last.get(&(guid, block));
@@ -217,35 +236,39 @@ impl Sweep {
             .collect();
         let Some(states) = states else {
             inventory.habits.learn(kind, DeviceHabit::RefusesPortStates);
-            return self.ask_ports_instead(inventory, guid, block);
+            self.ask_ports_instead(reading, inventory, guid, block);
+            return Vec::new();
         };
-        let is_reported = self.reported_tables.remove(&Query::PortStates(guid, block));
+        let is_reported = self.reported.remove(&Query::PortStates(guid, block));
         let is_proved = inventory.port_state_proofs.switches.contains(&guid);
         let reads_all = is_reported && !is_proved;
         if !is_proved {
             let last = &mut inventory.port_state_proofs.last;
             last.insert((guid, block), *table);
         }
+        let mut same = Vec::new();
         for (key, shown) in states {
             let differs = shown.known != Some(shown.state);
             if differs || reads_all {
-                self.shown_states.insert(key, shown);
+                self.shown.insert(key, shown);
             }
             if reads_all {
                 // The Get of the port was sent after the Get of the table.
-                self.ask(Query::Port(key));
+                reading.ask(Query::Port(key));
             } else if differs {
                 // The answer to an earlier Get of this sweep may be older than the table.
-                self.again(Query::Port(key));
+                reading.again(Query::Port(key));
             } else if shown.state != PortState::Down {
-                self.pass_on(inventory, key);
+                same.push(key);
             }
         }
+        same
     }
 
     /// Handles a refused or unanswered table: reads each port by PortInfo instead.
     pub(super) fn on_no_port_states(
         &mut self,
+        reading: &mut Reading,
         inventory: &mut Inventory,
         guid: Guid,
         block: u8,
@@ -262,7 +285,7 @@ impl Sweep {
                     inventory.habits.learn(kind, DeviceHabit::RefusesPortStates);
                 }
                 Some(_) if !is_suspect => {
-                    self.silent_tables.insert(guid);
+                    self.silent.insert(guid);
                 }
                 _ => {}
             }
@@ -270,12 +293,18 @@ impl Sweep {
             let kind = kind_of(node);
             inventory.habits.learn(kind, DeviceHabit::RefusesPortStates);
         }
-        self.ask_ports_instead(inventory, guid, block);
+        self.ask_ports_instead(reading, inventory, guid, block);
     }
 
-    fn ask_ports_instead(&mut self, inventory: &Inventory, guid: Guid, block: u8) {
+    fn ask_ports_instead(
+        &mut self,
+        reading: &mut Reading,
+        inventory: &Inventory,
+        guid: Guid,
+        block: u8,
+    ) {
         for key in self.ports_of_table(inventory, guid, block) {
-            self.ask(Query::Port(key));
+            reading.ask(Query::Port(key));
         }
     }
 
@@ -286,7 +315,7 @@ impl Sweep {
         guid: Guid,
         block: u8,
     ) -> Vec<PortKey> {
-        self.reported_tables.remove(&Query::PortStates(guid, block));
+        self.reported.remove(&Query::PortStates(guid, block));
         let node = inventory.node(guid).into_iter();
         node.flat_map(|node| ports_in(node, block))
             .map(|(_, port)| PortKey::new(guid, port))
@@ -295,7 +324,7 @@ impl Sweep {
 
     /// Compares PortInfo of a port with the table of this sweep that contains it; `before` is the
     /// state before this answer.
-    pub(super) fn check_port_states(
+    pub(super) fn check(
         &mut self,
         inventory: &mut Inventory,
         key: PortKey,
@@ -306,10 +335,10 @@ impl Sweep {
             return;
         };
         let kind = kind_of(node);
-        if self.silent_tables.remove(&key.node) {
+        if self.silent.remove(&key.node) {
             inventory.habits.learn(kind, DeviceHabit::RefusesPortStates);
         }
-        let Some(shown) = self.shown_states.remove(&key) else {
+        let Some(shown) = self.shown.remove(&key) else {
             return;
         };
         if shown.state == state {

@@ -10,8 +10,9 @@ use rsm_mad::wire::header::Status;
 use rsm_model::habits::DeviceKind;
 use rsm_model::managed::{BlockKey, Origin};
 
+use super::Query;
 use super::inventory::Inventory;
-use super::{Query, Sweep};
+use super::reading::Reading;
 
 /// Number of refused Sets of one virtual port's limits after which its device learns the habit. The
 /// status of such a refusal may mean that the virtual port does not exist. Between two of these
@@ -65,103 +66,101 @@ impl Inventory {
     }
 }
 
-impl Sweep {
-    /// Asks for the unknown limits of a port that answered, and of its virtual ports.
-    pub(super) fn see_rate_limits(&mut self, inventory: &Inventory, port: PortKey) {
-        if self.policy.rate_limits.is_none() {
-            return;
-        }
-        let audit = self.audits(port);
-        let source = self.policy.source(inventory);
-        for key in source.blocks(port, Origin::RateLimits) {
-            let record = inventory.port(port);
-            let is_known = record.is_some_and(|record| record.managed.is_known(key.place));
-            if audit || !is_known {
-                self.ask(Query::Managed(key));
-            }
+/// Asks for the unknown limits of a port that answered, and of its virtual ports.
+pub(super) fn see_rate_limits(reading: &mut Reading, inventory: &Inventory, port: PortKey) {
+    if reading.policy.rate_limits.is_none() {
+        return;
+    }
+    let audit = reading.audits(port);
+    let source = reading.policy.source(inventory);
+    for key in source.blocks(port, Origin::RateLimits) {
+        let record = inventory.port(port);
+        let is_known = record.is_some_and(|record| record.managed.is_known(key.place));
+        if audit || !is_known {
+            reading.ask(Query::Managed(key));
         }
     }
+}
 
-    /// Handles an answered virtual port: asks for its limits if they are unknown. A fresh virtual
-    /// port may have lost them.
-    pub(super) fn see_vport_rate_limits(
-        &mut self,
-        inventory: &mut Inventory,
-        (port, index): (PortKey, u16),
-        is_fresh: bool,
-    ) {
-        if self.policy.rate_limits.is_none() {
-            return;
-        }
-        let key = BlockKey::rate_limits(port, Some(index));
-        let is_known = |inventory: &Inventory| {
-            let record = inventory.port(port);
-            record.is_some_and(|record| record.managed.is_known(key.place))
-        };
-        if is_fresh {
-            inventory.vport_limits_taken(key);
-            inventory.rate_limit_silences.remove(&key);
-        }
-        if is_fresh
-            && is_known(inventory)
-            && let Some(record) = inventory.port_mut(port)
-        {
-            record.managed.mark_dirty(key.place);
-            self.queries.forget(Query::Managed(key));
-        }
-        if !is_known(inventory) && self.policy.source(inventory).limits_rates(key) {
-            self.ask(Query::Managed(key));
-        }
+/// Handles an answered virtual port: asks for its limits if they are unknown. A fresh virtual
+/// port may have lost them.
+pub(super) fn see_vport_rate_limits(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    (port, index): (PortKey, u16),
+    is_fresh: bool,
+) {
+    if reading.policy.rate_limits.is_none() {
+        return;
     }
-
-    /// Handles the refusal (`status`) or silence of an agent that was asked for limits.
-    pub(super) fn on_no_rate_limits(
-        &mut self,
-        inventory: &mut Inventory,
-        key: BlockKey,
-        status: Option<Status>,
-    ) {
-        let Some(node) = inventory.node(key.port.node) else {
-            return;
-        };
-        let kind = DeviceKind::of(&node.info, key.port.port);
-        if let Some(status) = status {
-            self.waits_no_more(inventory, key);
-            // A virtual port that is gone is no sign of a habit: its state will show that it is
-            // gone.
-            if key.is_habit_by(status) {
-                self.changed |= inventory.learn_refused_block(key);
-            }
-            return;
-        }
-        if !inventory.rate_limit_answers.unanswered(kind) {
-            self.count_silence(inventory, key);
-            return inventory.faults.owe(Query::Managed(key), None);
-        }
-        for vport in [None, Some(0)] {
-            let block = BlockKey::rate_limits(key.port, vport);
-            self.changed |= inventory.learn_refused_block(block);
-        }
+    let key = BlockKey::rate_limits(port, Some(index));
+    let is_known = |inventory: &Inventory| {
+        let record = inventory.port(port);
+        record.is_some_and(|record| record.managed.is_known(key.place))
+    };
+    if is_fresh {
+        inventory.vport_limits_taken(key);
+        inventory.rate_limit_silences.remove(&key);
     }
-
-    /// Counts an unanswered Get of a virtual port that waits for its limits.
-    fn count_silence(&mut self, inventory: &mut Inventory, key: BlockKey) {
-        let silences = inventory.rate_limit_silences.get(&key);
-        let silences = silences.map_or(1, |silences| silences.saturating_add(1));
-        if silences >= AWAITED_MAX {
-            self.waits_no_more(inventory, key);
-        } else if key.vport().is_some() {
-            inventory.rate_limit_silences.insert(key, silences);
-        }
+    if is_fresh
+        && is_known(inventory)
+        && let Some(record) = inventory.port_mut(port)
+    {
+        record.managed.mark_dirty(key.place);
+        reading.queries.forget(Query::Managed(key));
     }
+    if !is_known(inventory) && reading.policy.source(inventory).limits_rates(key) {
+        reading.ask(Query::Managed(key));
+    }
+}
 
-    /// Lets a virtual port become Active without its limits.
-    fn waits_no_more(&mut self, inventory: &mut Inventory, key: BlockKey) {
-        if key.vport().is_some()
-            && inventory.rate_limit_silences.insert(key, AWAITED_MAX) != Some(AWAITED_MAX)
-        {
-            self.changed = true;
-            inventory.note_managed(key.port);
+/// Handles the refusal (`status`) or silence of an agent that was asked for limits.
+pub(super) fn on_no_rate_limits(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: BlockKey,
+    status: Option<Status>,
+) {
+    let Some(node) = inventory.node(key.port.node) else {
+        return;
+    };
+    let kind = DeviceKind::of(&node.info, key.port.port);
+    if let Some(status) = status {
+        waits_no_more(reading, inventory, key);
+        // A virtual port that is gone is no sign of a habit: its state will show that it is
+        // gone.
+        if key.is_habit_by(status) {
+            reading.changed |= inventory.learn_refused_block(key);
         }
+        return;
+    }
+    if !inventory.rate_limit_answers.unanswered(kind) {
+        count_silence(reading, inventory, key);
+        return inventory.faults.owe(Query::Managed(key), None);
+    }
+    for vport in [None, Some(0)] {
+        let block = BlockKey::rate_limits(key.port, vport);
+        reading.changed |= inventory.learn_refused_block(block);
+    }
+}
+
+/// Counts an unanswered Get of a virtual port that waits for its limits.
+fn count_silence(reading: &mut Reading, inventory: &mut Inventory, key: BlockKey) {
+    let silences = inventory.rate_limit_silences.get(&key);
+    let silences = silences.map_or(1, |silences| silences.saturating_add(1));
+    if silences >= AWAITED_MAX {
+        waits_no_more(reading, inventory, key);
+    } else if key.vport().is_some() {
+        inventory.rate_limit_silences.insert(key, silences);
+    }
+}
+
+/// Lets a virtual port become Active without its limits.
+fn waits_no_more(reading: &mut Reading, inventory: &mut Inventory, key: BlockKey) {
+    if key.vport().is_some()
+        && inventory.rate_limit_silences.insert(key, AWAITED_MAX) != Some(AWAITED_MAX)
+    {
+        reading.changed = true;
+        inventory.note_managed(key.port);
     }
 }

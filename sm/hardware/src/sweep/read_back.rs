@@ -24,7 +24,8 @@ use rsm_model::mft_image::{self, Extent, MftBlock};
 use rsm_model::{InventoryNode, InventorySwitch};
 
 use super::inventory::Inventory;
-use super::{Query, Sweep, SweepScope};
+use super::reading::Reading;
+use super::{Query, SweepScope};
 
 /// Maximum number of switches that a light sweep reads as a whole. On the largest subnets a switch
 /// has some 930 parts, and with quality of service about a thousand more.
@@ -97,7 +98,7 @@ impl Overwritten {
 
 /// State of reading back in a sweep.
 #[derive(Default, Debug)]
-pub(super) struct ReadBack {
+pub struct ReadBack {
     samples: Samples,
     /// Queries that only read back: no other part of the sweep needs their answers.
     asked: HashSet<Query>,
@@ -117,6 +118,45 @@ impl ReadBack {
     /// Records that another part of the sweep needs the answer to `query`.
     pub(super) fn is_wanted(&mut self, query: Query) {
         self.asked.remove(&query);
+    }
+
+    /// Makes the light sweep read back `samples`.
+    pub fn set_samples(&mut self, samples: Samples) {
+        self.samples = samples;
+    }
+
+    /// Whether only reading back needs the answer to `query`.
+    pub fn is_sample(&self, query: Query) -> bool {
+        self.asked.contains(&query)
+    }
+
+    /// Records an unanswered attempt of `query`. Returns whether [`ReadBack::is_sample`] holds for the
+    /// query, so that its node does not become a suspect.
+    pub(super) fn is_late_sample(&mut self, query: Query) -> bool {
+        let is_sample = self.is_sample(query);
+        self.is_late |= is_sample;
+        is_sample
+    }
+
+    /// Whether answers to queries of [`ReadBack::is_sample`] are late.
+    pub(super) fn has_late_samples(&self) -> bool {
+        self.is_late
+    }
+
+    /// Whether a node differed without a report of a change.
+    pub fn is_overwritten(&self, guid: Guid) -> bool {
+        self.found.contains_key(&guid)
+    }
+
+    /// Takes the nodes that differed without a report of a change.
+    pub fn take_overwritten(&mut self) -> BTreeMap<Guid, Overwritten> {
+        std::mem::take(&mut self.found)
+    }
+
+    /// The switches of which this sweep has read back all parts.
+    pub fn read_as_a_whole(&self) -> impl Iterator<Item = Guid> + '_ {
+        let ReadBack { whole, missed, .. } = self;
+        whole.difference(missed).copied()
     }
 
     fn found(&mut self, guid: Guid) -> &mut Overwritten {
@@ -252,46 +292,7 @@ pub(super) fn multicast_top(inventory: &Inventory, switch: &InventorySwitch) -> 
     top.map(|top| top.min(last))
 }
 
-impl Sweep {
-    /// Makes this light sweep read back `samples`.
-    pub fn read_back(&mut self, samples: Samples) {
-        self.read_back.samples = samples;
-    }
-
-    /// Whether only reading back needs the answer to `query`.
-    pub fn is_sample(&self, query: Query) -> bool {
-        self.read_back.asked.contains(&query)
-    }
-
-    /// Records an unanswered attempt of `query`. Returns whether [`Sweep::is_sample`] holds for the
-    /// query, so that its node does not become a suspect.
-    pub(super) fn is_late_sample(&mut self, query: Query) -> bool {
-        let is_sample = self.is_sample(query);
-        self.read_back.is_late |= is_sample;
-        is_sample
-    }
-
-    /// Whether answers to queries of [`Sweep::is_sample`] are late.
-    pub(super) fn has_late_samples(&self) -> bool {
-        self.read_back.is_late
-    }
-
-    /// Whether a node differed without a report of a change.
-    pub fn is_overwritten(&self, guid: Guid) -> bool {
-        self.read_back.found.contains_key(&guid)
-    }
-
-    /// Takes the nodes that differed without a report of a change.
-    pub fn take_overwritten(&mut self) -> BTreeMap<Guid, Overwritten> {
-        std::mem::take(&mut self.read_back.found)
-    }
-
-    /// The switches of which this sweep has read back all parts.
-    pub fn read_as_a_whole(&self) -> impl Iterator<Item = Guid> + '_ {
-        let ReadBack { whole, missed, .. } = &self.read_back;
-        whole.difference(missed).copied()
-    }
-
+impl Reading {
     /// Handles the silence or refusal of a part to read back; the next turn asks for this part
     /// again. Returns whether `query` asked for such a part.
     pub(super) fn misses_sample(&mut self, query: Query) -> bool {
@@ -306,7 +307,6 @@ impl Sweep {
     pub(super) fn ask_samples(&mut self, inventory: &Inventory, guid: Guid) {
         let samples = &self.read_back.samples;
         if self.scope != SweepScope::Light
-            || self.is_outward()
             || samples.per_list == 0
             || samples.paused.contains(&guid)
         {
@@ -372,7 +372,7 @@ impl Sweep {
     /// known content.
     pub(super) fn on_other_block(&mut self, inventory: &Inventory, query: Query) {
         match query {
-            _ if !self.is_sample(query) => {}
+            _ if !self.read_back.is_sample(query) => {}
             Query::Table(guid, block) => {
                 self.on_overwritten(inventory, guid).blocks.insert(block);
             }
@@ -410,7 +410,7 @@ impl Sweep {
         let is_part = !matches!(self.scope, SweepScope::Full { .. });
         let is_used = now.port_state() == PortState::Active && now.lid().is_unicast();
         let has_other_lid = is_part && is_used && before.lid() != now.lid();
-        if stayed && (has_other_lid || self.is_sample(Query::Port(key))) {
+        if stayed && (has_other_lid || self.read_back.is_sample(Query::Port(key))) {
             let found = self.read_back.found(key.node);
             found.ports.entry(key.port).or_insert(*before);
         }

@@ -8,53 +8,57 @@ use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::SlToVlMapping;
 use rsm_model::InventoryNode;
 
+use super::Query;
 use super::inventory::Inventory;
-use super::{Query, Sweep};
+use super::reading::Reading;
 
-impl Sweep {
-    /// Asks for the tables between ports of a switch; only for those of port `only`, if given.
-    pub(super) fn ask_sl2vl(&mut self, inventory: &Inventory, guid: Guid, only: Option<PortNum>) {
-        if !self.policy.reads_sl2vl {
-            return;
-        }
-        let Some((node, switch)) = inventory
-            .node(guid)
-            .and_then(|node| Some((node, node.switch.as_ref()?)))
-        else {
-            return;
-        };
-        if switch.info.linear_fdb_top() == Lid::NONE {
-            return;
-        }
-        let audit = self.audits(PortKey::new(guid, PortNum::ZERO));
-        for (input, output) in pairs(node) {
-            let concerns = only.is_none_or(|port| port == input || port == output);
-            if concerns && (audit || !switch.sl2vl.is_known((input, output))) {
-                self.ask(Query::SlToVl(guid, input, output));
-            }
+/// Asks for the tables between ports of a switch; only for those of port `only`, if given.
+pub(super) fn ask_sl2vl(
+    reading: &mut Reading,
+    inventory: &Inventory,
+    guid: Guid,
+    only: Option<PortNum>,
+) {
+    if !reading.policy.reads_sl2vl {
+        return;
+    }
+    let Some((node, switch)) = inventory
+        .node(guid)
+        .and_then(|node| Some((node, node.switch.as_ref()?)))
+    else {
+        return;
+    };
+    if switch.info.linear_fdb_top() == Lid::NONE {
+        return;
+    }
+    let audit = reading.audits(PortKey::new(guid, PortNum::ZERO));
+    for (input, output) in pairs(node) {
+        let concerns = only.is_none_or(|port| port == input || port == output);
+        if concerns && (audit || !switch.sl2vl.is_known((input, output))) {
+            reading.ask(Query::SlToVl(guid, input, output));
         }
     }
+}
 
-    pub(super) fn on_sl2vl(
-        &mut self,
-        inventory: &mut Inventory,
-        (guid, input, output): (Guid, PortNum, PortNum),
-        mapping: &SlToVlMapping,
-    ) {
-        let switch = inventory.switch_mut(guid);
-        if let Some(switch) = switch {
-            let row = mapping.vls();
-            self.changed |= !switch.sl2vl.holds((input, output), &row);
-            switch.sl2vl.store((input, output), &row);
-        }
+pub(super) fn on_sl2vl(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    (guid, input, output): (Guid, PortNum, PortNum),
+    mapping: &SlToVlMapping,
+) {
+    let switch = inventory.switch_mut(guid);
+    if let Some(switch) = switch {
+        let row = mapping.vls();
+        reading.changed |= !switch.sl2vl.holds((input, output), &row);
+        switch.sl2vl.store((input, output), &row);
     }
+}
 
-    /// Handles an answered port: asks for the tables from and to the port.
-    pub(super) fn see_sl2vl(&mut self, inventory: &Inventory, key: PortKey) {
-        let is_up = inventory.port(key).is_some_and(|port| port.is_up());
-        if is_up && key.port != PortNum::ZERO {
-            self.ask_sl2vl(inventory, key.node, Some(key.port));
-        }
+/// Handles an answered port: asks for the tables from and to the port.
+pub(super) fn see_sl2vl(reading: &mut Reading, inventory: &Inventory, key: PortKey) {
+    let is_up = inventory.port(key).is_some_and(|port| port.is_up());
+    if is_up && key.port != PortNum::ZERO {
+        ask_sl2vl(reading, inventory, key.node, Some(key.port));
     }
 }
 

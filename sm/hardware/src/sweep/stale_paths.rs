@@ -40,38 +40,40 @@ pub(super) struct Moves {
     rounds: u8,
 }
 
-impl Sweep {
+impl Moves {
     /// Records that a cable is about to be added between two ports, at least one of which had
     /// another cable.
     pub(super) fn note_move(&mut self, inventory: &Inventory, a: PortKey, b: PortKey) {
-        self.moves.is_due = true;
+        self.is_due = true;
         let is_switch = |key: PortKey| inventory.is_switch(key.node);
-        self.moves.is_of_trunk |= is_switch(a) && is_switch(b);
+        self.is_of_trunk |= is_switch(a) && is_switch(b);
         for key in [a, b] {
             let peer = inventory.port(key).and_then(|port| port.peer);
-            self.moves.displaced.extend(peer);
+            self.displaced.extend(peer);
         }
     }
 
     /// Records that the cable known at `from` is gone.
     pub(super) fn note_displaced(&mut self, inventory: &Inventory, from: PortKey) {
-        self.moves.is_due = true;
+        self.is_due = true;
         let peer = inventory.port(from).and_then(|port| port.peer);
-        self.moves.displaced.extend(peer);
+        self.displaced.extend(peer);
     }
 
     /// Records a port of a host that was found behind another cable than before.
     pub(super) fn note_moved_host(&mut self, host: PortKey) {
-        self.moves.hosts.insert(host);
+        self.hosts.insert(host);
     }
+}
 
+impl Sweep {
     /// Repeats the requests that another node than the asked one may have answered. Returns whether
     /// there are any.
     pub fn retry_stale_paths(&mut self, inventory: &mut Inventory) -> bool {
         let is_due = std::mem::take(&mut self.moves.is_due) && self.moves.rounds < ROUNDS_MAX;
         let displaced = std::mem::take(&mut self.moves.displaced);
         // A full sweep follows the cables that it finds.
-        if !is_due || matches!(self.scope, SweepScope::Full { .. }) {
+        if !is_due || matches!(self.reading.scope, SweepScope::Full { .. }) {
             return false;
         }
         if self.is_outward() {
@@ -86,7 +88,7 @@ impl Sweep {
             .filter(|&key| inventory.passes_on(key))
             .filter(|&key| inventory.port(key).is_some_and(lacks_neighbour))
             .collect();
-        let asked = self.queries.asked();
+        let asked = self.reading.queries.asked();
         let asked: BTreeSet<(Guid, Query)> = asked
             .filter_map(|query| Some((switch_on_the_way(inventory, query)?, query)))
             .collect();
@@ -104,10 +106,10 @@ impl Sweep {
         for (guid, query) in asked.into_iter().filter(|(guid, _)| stale.contains(guid)) {
             // The report may have come along a stale path: the switch is asked along its new path.
             self.targets.entry(guid).and_modify(|way| *way = None);
-            self.again(query);
+            self.reading.again(query);
         }
         for key in bare {
-            self.again(Query::Node(Some(key)));
+            self.reading.again(Query::Node(Some(key)));
         }
         true
     }
@@ -115,7 +117,7 @@ impl Sweep {
     /// Whether another node may have answered a query of this sweep or an earlier one, or executed
     /// a Set of a push.
     pub fn is_contradicted(&self, inventory: &Inventory) -> bool {
-        let is_full = matches!(self.scope, SweepScope::Full { .. });
+        let is_full = matches!(self.reading.scope, SweepScope::Full { .. });
         let faults = &inventory.faults;
         let is_of_switch = |guid| {
             let end = inventory.port_with_guid(guid);

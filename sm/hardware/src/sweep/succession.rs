@@ -27,15 +27,15 @@ impl Sweep {
             if silent.contains(&guid) {
                 continue;
             }
-            sweep.ask(Query::Switch(guid));
+            sweep.reading.ask(Query::Switch(guid));
             let top = switch.info.linear_fdb_top().index() / LFT_BLOCK;
             for &block in blocks.iter().filter(|&&block| usize::from(block) <= top) {
-                sweep.ask(Query::Table(guid, block));
+                sweep.reading.ask(Query::Table(guid, block));
                 read.insert((guid, block));
             }
         }
         if let Some(local) = inventory.local {
-            sweep.ask(Query::Port(local));
+            sweep.reading.ask(Query::Port(local));
         }
         (sweep, read)
     }
@@ -67,22 +67,22 @@ impl Sweep {
             };
             let is_switch = node.is_switch();
             if key.port == PortNum::ZERO {
-                sweep.ask(Query::Description(key.node));
+                sweep.reading.ask(Query::Description(key.node));
             }
             if key.port == PortNum::ZERO && is_switch {
-                sweep.ask(Query::Switch(key.node));
+                sweep.reading.ask(Query::Switch(key.node));
             }
             if key.port != PortNum::ZERO || is_switch {
-                sweep.ask(Query::Port(key));
+                sweep.reading.ask(Query::Port(key));
             }
             inventory.forget_vports(key);
         }
-        sweep.audited.clone_from(&parts.ports);
+        sweep.reading.audited.clone_from(&parts.ports);
         for &(switch, block) in &parts.blocks {
-            sweep.ask(Query::Table(switch, block));
+            sweep.reading.ask(Query::Table(switch, block));
         }
         for &(switch, at) in &parts.masks {
-            sweep.ask(Query::Multicast(switch, at));
+            sweep.reading.ask(Query::Multicast(switch, at));
         }
         sweep
     }
@@ -95,14 +95,14 @@ impl Sweep {
     ) -> Sweep {
         let mut sweep = Sweep::empty(SweepScope::Targets, inventory, policy);
         for query in queries {
-            sweep.ask(query);
+            sweep.reading.ask(query);
         }
         sweep
     }
 
     /// Whether this sweep only asks subnet managers for SMInfo.
     pub fn asks_managers_only(&self) -> bool {
-        let mut asked = self.queries.asked();
+        let mut asked = self.reading.queries.asked();
         asked.all(|query| matches!(query, Query::Sm(_)))
     }
 

@@ -187,7 +187,10 @@ impl Sweep {
     ) {
         // Firmware that does not know an optional attribute may never answer. Queries that no
         // longer belong to this sweep are about to be withdrawn.
-        if query.is_optional() || !self.queries.has_asked(query) || self.is_late_sample(query) {
+        if query.is_optional()
+            || !self.reading.queries.has_asked(query)
+            || self.reading.read_back.is_late_sample(query)
+        {
             return;
         }
         if attempts <= explained && !self.is_outward() {
@@ -238,7 +241,7 @@ impl Sweep {
     /// Whether several nodes are silent at once, including `guid`, so that paths lead through or to
     /// dead parts. A light sweep asks so many nodes that packet loss alone silences some of them.
     fn has_lost_its_paths(&mut self, inventory: &Inventory, guid: Guid, attempts: u8) -> bool {
-        let enough = match self.scope {
+        let enough = match self.reading.scope {
             SweepScope::Light => ATTEMPTS_TO_SUSPICION,
             SweepScope::Full { .. } | SweepScope::Targets => ATTEMPTS_AFTER_LOST_CABLE,
         };
@@ -264,14 +267,14 @@ impl Sweep {
 
     /// Keeps `query`, which was withdrawn before it was sent, until its node answers another query.
     pub fn postpone(&mut self, query: Query) {
-        self.queries.withdraw();
+        self.reading.queries.withdraw();
         self.keep_for_later(query);
     }
 
     /// Drops `query`, which was withdrawn.
     pub fn withdrawn(&mut self, query: Query) {
-        self.queries.withdraw();
-        self.queries.forget(query);
+        self.reading.queries.withdraw();
+        self.reading.queries.forget(query);
     }
 
     /// Whether there are new suspects since the last call.
@@ -294,16 +297,16 @@ impl Sweep {
     /// answers, or the answers must serve only reading back. In addition, the sweep must have found
     /// a change (a full sweep: got a report), or other work must be `urgent`.
     pub fn can_leave_out(&self, urgent: bool) -> bool {
-        let worthwhile = match self.scope {
+        let worthwhile = match self.reading.scope {
             _ if self.waits_for_silent => false,
             SweepScope::Full { .. } => !self.targets.is_empty(),
-            SweepScope::Light | SweepScope::Targets => self.changed,
+            SweepScope::Light | SweepScope::Targets => self.reading.changed,
         };
-        let all_asked = self.queries.all_sent();
+        let all_asked = self.reading.queries.all_sent();
         let overdue = &self.suspicion;
         let some_overdue = !overdue.overdue.is_empty()
             || !overdue.overdue_ports.is_empty()
-            || self.has_late_samples();
+            || self.reading.read_back.has_late_samples();
         all_asked && some_overdue && (worthwhile || urgent)
     }
 
@@ -311,7 +314,7 @@ impl Sweep {
     /// sweep waits for it.
     pub fn is_overdue(&self, query: Query) -> bool {
         match query {
-            _ if self.is_sample(query) => true,
+            _ if self.reading.read_back.is_sample(query) => true,
             Query::Node(Some(from)) => self.suspicion.overdue_ports.contains(&from),
             _ => query
                 .node()
@@ -335,12 +338,12 @@ impl Sweep {
     /// Sends `query` again on the present path. The query was withdrawn because its former path may
     /// have led over a dead node.
     pub fn reroute(&mut self, query: Query) {
-        self.queries.withdraw();
-        if self.misses_sample(query) {
+        self.reading.queries.withdraw();
+        if self.reading.misses_sample(query) {
             return;
         }
         self.suspicion.by_path.insert(query);
-        self.again(query);
+        self.reading.again(query);
     }
 
     /// Whether `query` was [rerouted](Sweep::reroute). A query is rerouted only once: after that, a
@@ -369,7 +372,7 @@ impl Sweep {
             return false;
         };
         if self.suspicion.unreachable.contains(&guid) {
-            self.queries.forget(query);
+            self.reading.queries.forget(query);
             return true;
         }
         if !inventory.suspects.contains(&guid) || self.suspicion.asked.insert(guid) {
@@ -396,10 +399,10 @@ impl Sweep {
         let postponed = suspicion.postponed.remove(&guid).unwrap_or_default();
         let lost = suspicion.lost.remove(&guid).unwrap_or_default();
         for query in postponed {
-            self.again(query);
+            self.reading.again(query);
         }
         for port in lost {
-            self.again(Query::Port(PortKey::new(guid, port)));
+            self.reading.again(Query::Port(PortKey::new(guid, port)));
         }
         if was_cut_off && !self.is_outward() {
             paths::refresh(inventory);
@@ -419,7 +422,7 @@ impl Sweep {
     /// Handles a link that is down: withdraws the probe through it.
     pub(super) fn link_down(&mut self, key: PortKey) {
         // If the link comes back within this sweep, its neighbour must be asked again.
-        if self.queries.forget(Query::Node(Some(key))) {
+        if self.reading.queries.forget(Query::Node(Some(key))) {
             let withdrawals = &mut self.suspicion.withdrawals;
             withdrawals.push_back(Withdrawal::Behind(key));
         }
@@ -441,7 +444,7 @@ impl Sweep {
         if is_switch {
             self.lost_by_switch(inventory, from, peer);
         } else if !is_local {
-            self.queries.forget(Query::Port(peer));
+            self.reading.queries.forget(Query::Port(peer));
             let withdrawals = &mut self.suspicion.withdrawals;
             withdrawals.push_back(Withdrawal::Port(peer));
             let node = inventory.node(peer.node);
@@ -478,7 +481,7 @@ impl Sweep {
         if !is_alone && !self.is_target(peer.node) {
             self.suspect(inventory, peer.node);
         } else {
-            self.again(Query::Port(peer));
+            self.reading.again(Query::Port(peer));
             self.give_up_if_cut_off(inventory, peer.node);
         }
     }
@@ -500,12 +503,12 @@ impl Sweep {
             withdrawals.push_back(Withdrawal::Unsent(guid));
             let lost = self.suspicion.lost.get(&guid);
             if let Some(&port) = lost.and_then(|ports| ports.first()) {
-                self.again(Query::Port(PortKey::new(guid, port)));
+                self.reading.again(Query::Port(PortKey::new(guid, port)));
             }
             // A full sweep asks all ports anyway.
-            if !matches!(self.scope, SweepScope::Full { .. }) {
+            if !matches!(self.reading.scope, SweepScope::Full { .. }) {
                 for witness in witnesses {
-                    self.again(Query::Port(witness));
+                    self.reading.again(Query::Port(witness));
                 }
             }
         }
@@ -536,7 +539,7 @@ impl Sweep {
     }
 
     fn keep_for_later(&mut self, query: Query) {
-        if self.misses_sample(query) {
+        if self.reading.misses_sample(query) {
             return;
         }
         if self.is_outward() {
@@ -590,7 +593,7 @@ impl Sweep {
             for query in queries {
                 match query {
                     Query::PortStates(guid, block) => {
-                        for key in self.ports_of_table(inventory, guid, block) {
+                        for key in self.port_states.ports_of_table(inventory, guid, block) {
                             self.on_missing(inventory, Query::Port(key), None);
                         }
                     }

@@ -16,9 +16,10 @@ use rsm_mad::wire::attr::{Capability, VPortGuidInfo};
 use rsm_mad::wire::header::Status;
 use rsm_model::habits::{DeviceHabit, DeviceKind};
 
+use super::Query;
 use super::inventory::Inventory;
+use super::reading::Reading;
 use super::vports::{VPortQuery, vport_mut, vport_of};
-use super::{Query, Sweep};
 
 impl Inventory {
     /// Records that the GUID table of a virtual port may have changed. The sweep reads it again
@@ -40,100 +41,103 @@ impl Inventory {
     }
 }
 
-impl Sweep {
-    /// Asks for the unknown blocks of a virtual port's GUID table. Block 0 comes first, because it
-    /// shows whether the adapter answers as expected.
-    pub(super) fn see_vport_guids(&mut self, inventory: &mut Inventory, key: PortKey, index: u16) {
-        if inventory.vport_reading.stale_guids.remove(&(key, index))
-            && let Some(vport) = vport_mut(inventory, key, index)
-        {
-            vport.guids = None;
-        }
-        let Some(vport) = vport_of(inventory, key, index) else {
-            return;
-        };
-        let blocks = vport.guid_blocks();
-        // The physical function uses the table of its port.
-        let is_port = inventory
-            .port(key)
-            .is_some_and(|port| port.guid == vport.guid());
-        if blocks == 0 || is_port || !inventory.reads_vport_guids(key) {
-            return;
-        }
-        let wanted = match vport.guid_block(0) {
-            None => 0..1,
-            Some(_) => 1..blocks,
-        };
-        for block in wanted.filter(|&block| vport.guid_block(block).is_none()) {
-            self.again(Query::VPorts(key, VPortQuery::Guids(index, block)));
+/// Asks for the unknown blocks of a virtual port's GUID table. Block 0 comes first, because it
+/// shows whether the adapter answers as expected.
+pub(super) fn see_vport_guids(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    index: u16,
+) {
+    if inventory.vport_reading.stale_guids.remove(&(key, index))
+        && let Some(vport) = vport_mut(inventory, key, index)
+    {
+        vport.guids = None;
+    }
+    let Some(vport) = vport_of(inventory, key, index) else {
+        return;
+    };
+    let blocks = vport.guid_blocks();
+    // The physical function uses the table of its port.
+    let is_port = inventory
+        .port(key)
+        .is_some_and(|port| port.guid == vport.guid());
+    if blocks == 0 || is_port || !inventory.reads_vport_guids(key) {
+        return;
+    }
+    let wanted = match vport.guid_block(0) {
+        None => 0..1,
+        Some(_) => 1..blocks,
+    };
+    for block in wanted.filter(|&block| vport.guid_block(block).is_none()) {
+        reading.again(Query::VPorts(key, VPortQuery::Guids(index, block)));
+    }
+}
+
+/// Asks again for the known blocks of the GUID tables of a port's virtual ports.
+pub(super) fn audit_vport_guids(reading: &mut Reading, inventory: &Inventory, key: PortKey) {
+    let vports = inventory.port(key).and_then(|port| port.vports.as_ref());
+    let vports = vports.filter(|_| inventory.reads_vport_guids(key));
+    for (&index, vport) in vports.iter().flat_map(|vports| &vports.vports) {
+        for &block in vport.guids.iter().flat_map(|guids| guids.keys()) {
+            reading.ask(Query::VPorts(key, VPortQuery::Guids(index, block)));
         }
     }
+}
 
-    /// Asks again for the known blocks of the GUID tables of a port's virtual ports.
-    pub(super) fn audit_vport_guids(&mut self, inventory: &Inventory, key: PortKey) {
-        let vports = inventory.port(key).and_then(|port| port.vports.as_ref());
-        let vports = vports.filter(|_| inventory.reads_vport_guids(key));
-        for (&index, vport) in vports.iter().flat_map(|vports| &vports.vports) {
-            for &block in vport.guids.iter().flat_map(|guids| guids.keys()) {
-                self.ask(Query::VPorts(key, VPortQuery::Guids(index, block)));
-            }
-        }
-    }
-
-    /// Records a block of a virtual port's GUID table.
-    pub(super) fn on_vport_guids(
-        &mut self,
-        inventory: &mut Inventory,
-        key: PortKey,
-        (index, block): (u16, u8),
-        info: &VPortGuidInfo,
-    ) {
-        if let Some(node) = inventory.node(key.node) {
-            let kind = DeviceKind::of(&node.info, key.port);
-            inventory.vport_reading.guid_answers.answered(kind);
-        }
-        let Some(vport) = vport_of(inventory, key, index) else {
-            return;
-        };
-        let guids = info.guids();
-        let is_own = block > 0 || guids[0] == vport.guid();
-        if !is_own || vport.guid_block(block) == Some(&guids) {
-            return;
-        }
-        if let Some(vport) = vport_mut(inventory, key, index) {
-            self.changed = true;
-            let table = Arc::make_mut(vport.guids.get_or_insert_default());
-            table.insert(block, guids);
-        }
-        if block == 0 {
-            self.see_vport_guids(inventory, key, index);
-        }
-    }
-
-    /// Handles the refusal (`status`) or silence of an agent that was asked for a block.
-    pub(super) fn on_no_vport_guids(
-        &mut self,
-        inventory: &mut Inventory,
-        key: PortKey,
-        (index, block): (u16, u8),
-        status: Option<Status>,
-    ) {
-        let Some(node) = inventory.node(key.node) else {
-            return;
-        };
+/// Records a block of a virtual port's GUID table.
+pub(super) fn on_vport_guids(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    (index, block): (u16, u8),
+    info: &VPortGuidInfo,
+) {
+    if let Some(node) = inventory.node(key.node) {
         let kind = DeviceKind::of(&node.info, key.port);
-        let is_habit = match status {
-            // Any other status may concern a virtual port that is gone.
-            Some(status) => status == Status::UNSUPPORTED_METHOD_ATTRIBUTE,
-            None => inventory.vport_reading.guid_answers.unanswered(kind),
-        };
-        if is_habit {
-            // A finding shows the habit, so that the change counts.
-            let habit = DeviceHabit::RefusesVPortGuids;
-            self.changed |= inventory.habits.learn(kind, habit);
-        } else if status.is_none() {
-            let query = VPortQuery::Guids(index, block);
-            inventory.faults.owe(Query::VPorts(key, query), None);
-        }
+        inventory.vport_reading.guid_answers.answered(kind);
+    }
+    let Some(vport) = vport_of(inventory, key, index) else {
+        return;
+    };
+    let guids = info.guids();
+    let is_own = block > 0 || guids[0] == vport.guid();
+    if !is_own || vport.guid_block(block) == Some(&guids) {
+        return;
+    }
+    if let Some(vport) = vport_mut(inventory, key, index) {
+        reading.changed = true;
+        let table = Arc::make_mut(vport.guids.get_or_insert_default());
+        table.insert(block, guids);
+    }
+    if block == 0 {
+        see_vport_guids(reading, inventory, key, index);
+    }
+}
+
+/// Handles the refusal (`status`) or silence of an agent that was asked for a block.
+pub(super) fn on_no_vport_guids(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    (index, block): (u16, u8),
+    status: Option<Status>,
+) {
+    let Some(node) = inventory.node(key.node) else {
+        return;
+    };
+    let kind = DeviceKind::of(&node.info, key.port);
+    let is_habit = match status {
+        // Any other status may concern a virtual port that is gone.
+        Some(status) => status == Status::UNSUPPORTED_METHOD_ATTRIBUTE,
+        None => inventory.vport_reading.guid_answers.unanswered(kind),
+    };
+    if is_habit {
+        // A finding shows the habit, so that the change counts.
+        let habit = DeviceHabit::RefusesVPortGuids;
+        reading.changed |= inventory.habits.learn(kind, habit);
+    } else if status.is_none() {
+        let query = VPortQuery::Guids(index, block);
+        inventory.faults.owe(Query::VPorts(key, query), None);
     }
 }

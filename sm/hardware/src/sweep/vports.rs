@@ -25,7 +25,8 @@ use rsm_model::{InventoryNode, p_keys};
 
 use super::inventory::Inventory;
 use super::kind_answers::KindAnswers;
-use super::{Query, Sweep, SweepPolicy, SweepScope};
+use super::reading::Reading;
+use super::{Query, SweepPolicy, SweepScope, rate_limits, vport_guids};
 
 /// A query about virtual ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -203,305 +204,313 @@ impl Inventory {
     }
 }
 
-impl Sweep {
-    /// Asks an answered port for VirtualizationInfo, if its virtual ports are unknown or may have
-    /// changed. A port whose link is down has no virtual ports.
-    pub(super) fn see_vports(
-        &mut self,
-        inventory: &mut Inventory,
-        key: PortKey,
-        before: Option<PortState>,
-    ) {
-        if !inventory.vport_reading.is_on || key.port == PortNum::ZERO {
-            return;
+/// Asks an answered port for VirtualizationInfo, if its virtual ports are unknown or may have
+/// changed. A port whose link is down has no virtual ports.
+pub(super) fn see_vports(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    before: Option<PortState>,
+) {
+    if !inventory.vport_reading.is_on || key.port == PortNum::ZERO {
+        return;
+    }
+    let (Some(node), Some(port)) = (inventory.node(key.node), inventory.port(key)) else {
+        return;
+    };
+    let Some(info) = &port.info else { return };
+    if info.port_state() == PortState::Down || !inventory.has_vports(node, key, info) {
+        if port.vports.is_some()
+            && let Some(port) = inventory.port_mut(key)
+        {
+            port.vports = None;
+            reading.changed = true;
         }
-        let (Some(node), Some(port)) = (inventory.node(key.node), inventory.port(key)) else {
-            return;
-        };
-        let Some(info) = &port.info else { return };
-        if info.port_state() == PortState::Down || !inventory.has_vports(node, key, info) {
-            if port.vports.is_some()
-                && let Some(port) = inventory.port_mut(key)
+        return;
+    }
+    // A host that was powered off meanwhile has new virtual ports.
+    let is_retrained = port.is_retrained(before);
+    let is_known = port.vports.is_some();
+    let is_stale = inventory.vport_reading.stale.contains(&key);
+    let query = Query::VPorts(key, VPortQuery::Virtualization);
+    if is_retrained && is_known {
+        inventory.vport_reading.stale.insert(key);
+        inventory.forget_vports(key);
+        reading.again(query);
+    } else if is_stale {
+        reading.again(query);
+    } else if !is_known || matches!(reading.scope, SweepScope::Full { .. }) {
+        reading.ask(query);
+    }
+}
+
+/// Asks all ports with virtual ports whether their states have changed.
+pub(super) fn ask_vport_changes(reading: &mut Reading, inventory: &Inventory) {
+    if !inventory.manages_vports() {
+        return;
+    }
+    for key in inventory.ports_with_vports() {
+        reading.ask(Query::VPorts(key, VPortQuery::Virtualization));
+    }
+}
+
+/// Handles an answer about virtual ports.
+pub(super) fn on_vports(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    query: VPortQuery,
+    data: &[u8; 64],
+) {
+    match query {
+        VPortQuery::Virtualization => {
+            let info = *VirtualizationInfo::from_data(data);
+            on_virtualization(reading, inventory, key, info);
+        }
+        VPortQuery::States(block) => {
+            on_vport_states(reading, inventory, key, block, VPortState::from_data(data));
+        }
+        VPortQuery::Info(index) => {
+            on_vport_info(reading, inventory, key, index, VPortInfo::from_data(data));
+        }
+        VPortQuery::Node(index) => {
+            on_vnode_info(reading, inventory, key, index, VNodeInfo::from_data(data));
+        }
+        VPortQuery::Description(index) => {
+            let text = VNodeDescription::from_data(data);
+            let text: Arc<str> = String::from_utf8_lossy(text.text()).into();
+            let vport = vport_of(inventory, key, index);
+            if vport.is_some_and(|vport| vport.description != text)
+                && let Some(vport) = vport_mut(inventory, key, index)
             {
-                port.vports = None;
-                self.changed = true;
+                reading.changed = true;
+                vport.description = text;
             }
-            return;
         }
-        // A host that was powered off meanwhile has new virtual ports.
-        let is_retrained = port.is_retrained(before);
-        let is_known = port.vports.is_some();
-        let is_stale = inventory.vport_reading.stale.contains(&key);
-        let query = Query::VPorts(key, VPortQuery::Virtualization);
-        if is_retrained && is_known {
-            inventory.vport_reading.stale.insert(key);
-            inventory.forget_vports(key);
-            self.again(query);
-        } else if is_stale {
-            self.again(query);
-        } else if !is_known || matches!(self.scope, SweepScope::Full { .. }) {
-            self.ask(query);
+        VPortQuery::PKeys(index, block) => {
+            let table = VPortPKeyTable::from_data(data);
+            on_vport_p_keys(reading, inventory, key, (index, block), table);
+        }
+        VPortQuery::Guids(index, block) => {
+            let info = VPortGuidInfo::from_data(data);
+            vport_guids::on_vport_guids(reading, inventory, key, (index, block), info);
         }
     }
+}
 
-    /// Asks all ports with virtual ports whether their states have changed.
-    pub(super) fn ask_vport_changes(&mut self, inventory: &Inventory) {
-        if !inventory.manages_vports() {
-            return;
-        }
-        for key in inventory.ports_with_vports() {
-            self.ask(Query::VPorts(key, VPortQuery::Virtualization));
-        }
-    }
-
-    /// Handles an answer about virtual ports.
-    pub(super) fn on_vports(
-        &mut self,
-        inventory: &mut Inventory,
-        key: PortKey,
-        query: VPortQuery,
-        data: &[u8; 64],
-    ) {
-        match query {
-            VPortQuery::Virtualization => {
-                let info = *VirtualizationInfo::from_data(data);
-                self.on_virtualization(inventory, key, info);
-            }
-            VPortQuery::States(block) => {
-                self.on_vport_states(inventory, key, block, VPortState::from_data(data));
-            }
-            VPortQuery::Info(index) => {
-                self.on_vport_info(inventory, key, index, VPortInfo::from_data(data));
-            }
-            VPortQuery::Node(index) => {
-                self.on_vnode_info(inventory, key, index, VNodeInfo::from_data(data));
-            }
-            VPortQuery::Description(index) => {
-                let text = VNodeDescription::from_data(data);
-                let text: Arc<str> = String::from_utf8_lossy(text.text()).into();
-                let vport = vport_of(inventory, key, index);
-                if vport.is_some_and(|vport| vport.description != text)
-                    && let Some(vport) = vport_mut(inventory, key, index)
-                {
-                    self.changed = true;
-                    vport.description = text;
-                }
-            }
-            VPortQuery::PKeys(index, block) => {
-                let table = VPortPKeyTable::from_data(data);
-                self.on_vport_p_keys(inventory, key, (index, block), table);
-            }
-            VPortQuery::Guids(index, block) => {
-                let info = VPortGuidInfo::from_data(data);
-                self.on_vport_guids(inventory, key, (index, block), info);
-            }
-        }
-    }
-
-    fn on_virtualization(
-        &mut self,
-        inventory: &mut Inventory,
-        key: PortKey,
-        info: VirtualizationInfo,
-    ) {
-        let Some(node) = inventory.node(key.node) else {
+fn on_virtualization(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    info: VirtualizationInfo,
+) {
+    let Some(node) = inventory.node(key.node) else {
+        return;
+    };
+    let kind = DeviceKind::of(&node.info, key.port);
+    inventory.vport_reading.answers.answered(kind);
+    let known = inventory.port(key).and_then(|port| port.vports.as_ref());
+    let was_enabled = known.is_some_and(|known| known.info.enabled());
+    if known.is_none_or(|known| known.info != info) {
+        reading.changed = true;
+        let Some(port) = inventory.port_mut(key) else {
             return;
         };
-        let kind = DeviceKind::of(&node.info, key.port);
-        inventory.vport_reading.answers.answered(kind);
-        let known = inventory.port(key).and_then(|port| port.vports.as_ref());
-        let was_enabled = known.is_some_and(|known| known.info.enabled());
-        if known.is_none_or(|known| known.info != info) {
-            self.changed = true;
-            let Some(port) = inventory.port_mut(key) else {
-                return;
-            };
-            let vports = Arc::make_mut(port.vports.get_or_insert_default());
-            vports.info = info;
-            if !info.enabled() {
-                vports.vports.clear();
-            }
-        }
-        if self.audits(key) {
-            self.audit_vport_guids(inventory, key);
-        }
-        let is_stale = inventory.vport_reading.stale.remove(&key);
-        if info.enabled() && (is_stale || !was_enabled || info.vport_state_change()) {
-            for block in 0..=VPortState::block_of(last_index(&info)) {
-                self.again(Query::VPorts(key, VPortQuery::States(block)));
-            }
+        let vports = Arc::make_mut(port.vports.get_or_insert_default());
+        vports.info = info;
+        if !info.enabled() {
+            vports.vports.clear();
         }
     }
-
-    fn on_vport_states(
-        &mut self,
-        inventory: &mut Inventory,
-        key: PortKey,
-        block: u16,
-        states: &VPortState,
-    ) {
-        let Some(known) = inventory.port(key).and_then(|port| port.vports.as_ref()) else {
-            return;
-        };
-        let first = block.saturating_mul(VPortState::ENTRIES as u16);
-        let last = last_index(&known.info);
-        let mut gone = Vec::new();
-        for (entry, index) in (0..VPortState::ENTRIES).zip(first..=last) {
-            let is_up = states
-                .state(entry)
-                .is_some_and(|state| !matches!(state, PortState::Down | PortState::NoChange));
-            if is_up {
-                self.again(Query::VPorts(key, VPortQuery::Info(index)));
-            } else if known.get(index).is_some() {
-                gone.push(index);
-            }
-        }
-        // The highest index may be lower than before.
-        let beyond = known.vports.range(last.saturating_add(1)..);
-        gone.extend(beyond.map(|(&index, _)| index));
-        if !gone.is_empty()
-            && let Some(vports) = inventory.vports_mut(key)
-        {
-            self.changed = true;
-            vports.vports.retain(|index, _| !gone.contains(index));
+    if reading.audits(key) {
+        vport_guids::audit_vport_guids(reading, inventory, key);
+    }
+    let is_stale = inventory.vport_reading.stale.remove(&key);
+    if info.enabled() && (is_stale || !was_enabled || info.vport_state_change()) {
+        for block in 0..=VPortState::block_of(last_index(&info)) {
+            reading.again(Query::VPorts(key, VPortQuery::States(block)));
         }
     }
+}
 
-    fn on_vport_info(
-        &mut self,
-        inventory: &mut Inventory,
-        key: PortKey,
-        index: u16,
-        info: &VPortInfo,
-    ) {
-        let Some(known) = inventory.port(key).and_then(|port| port.vports.as_ref()) else {
+fn on_vport_states(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    block: u16,
+    states: &VPortState,
+) {
+    let Some(known) = inventory.port(key).and_then(|port| port.vports.as_ref()) else {
+        return;
+    };
+    let first = block.saturating_mul(VPortState::ENTRIES as u16);
+    let last = last_index(&known.info);
+    let mut gone = Vec::new();
+    for (entry, index) in (0..VPortState::ENTRIES).zip(first..=last) {
+        let is_up = states
+            .state(entry)
+            .is_some_and(|state| !matches!(state, PortState::Down | PortState::NoChange));
+        if is_up {
+            reading.again(Query::VPorts(key, VPortQuery::Info(index)));
+        } else if known.get(index).is_some() {
+            gone.push(index);
+        }
+    }
+    // The highest index may be lower than before.
+    let beyond = known.vports.range(last.saturating_add(1)..);
+    gone.extend(beyond.map(|(&index, _)| index));
+    if !gone.is_empty()
+        && let Some(vports) = inventory.vports_mut(key)
+    {
+        reading.changed = true;
+        vports.vports.retain(|index, _| !gone.contains(index));
+    }
+}
+
+fn on_vport_info(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    index: u16,
+    info: &VPortInfo,
+) {
+    let Some(known) = inventory.port(key).and_then(|port| port.vports.as_ref()) else {
+        return;
+    };
+    let before = known.get(index);
+    let is_same_port = before.is_some_and(|before| before.guid() == info.port_guid());
+    let has_fallen = info.state() == PortState::Init
+        && before.is_some_and(|before| before.info.state() != PortState::Init);
+    if before.is_none_or(|before| before.info != *info) {
+        reading.changed = true;
+        let Some(vports) = inventory.vports_mut(key) else {
             return;
         };
-        let before = known.get(index);
-        let is_same_port = before.is_some_and(|before| before.guid() == info.port_guid());
-        let has_fallen = info.state() == PortState::Init
-            && before.is_some_and(|before| before.info.state() != PortState::Init);
-        if before.is_none_or(|before| before.info != *info) {
-            self.changed = true;
-            let Some(vports) = inventory.vports_mut(key) else {
-                return;
-            };
-            let vport = vports.vports.entry(index).or_default();
-            if !is_same_port {
-                *vport = VPort::default();
-            } else if has_fallen {
-                // The host may have reset the virtual port, and so its tables.
-                vport.p_keys = None;
-                vport.guids = None;
-            }
-            vport.info = *info;
-        }
-        self.see_vport_rate_limits(inventory, (key, index), !is_same_port || has_fallen);
-        let vport = vport_of(inventory, key, index);
-        let wants_keys = vport.is_some_and(|vport| vport.p_keys.is_none());
-        if !is_same_port || wants_keys {
-            self.again(Query::VPorts(key, VPortQuery::Node(index)));
-        }
+        let vport = vports.vports.entry(index).or_default();
         if !is_same_port {
-            self.again(Query::VPorts(key, VPortQuery::Description(index)));
+            *vport = VPort::default();
+        } else if has_fallen {
+            // The host may have reset the virtual port, and so its tables.
+            vport.p_keys = None;
+            vport.guids = None;
         }
-        self.see_vport_guids(inventory, key, index);
+        vport.info = *info;
     }
-
-    fn on_vnode_info(
-        &mut self,
-        inventory: &mut Inventory,
-        key: PortKey,
-        index: u16,
-        info: &VNodeInfo,
-    ) {
-        let Some(vport) = vport_of(inventory, key, index) else {
-            return;
-        };
-        let node = VNode::from(info);
-        let wants_keys = vport.p_keys.is_none();
-        if vport.node != node
-            && let Some(vport) = vport_mut(inventory, key, index)
-        {
-            self.changed = true;
-            vport.node = node;
-        }
-        if wants_keys && node.partition_cap > 0 {
-            self.again(Query::VPorts(key, VPortQuery::PKeys(index, 0)));
-        }
+    rate_limits::see_vport_rate_limits(
+        reading,
+        inventory,
+        (key, index),
+        !is_same_port || has_fallen,
+    );
+    let vport = vport_of(inventory, key, index);
+    let wants_keys = vport.is_some_and(|vport| vport.p_keys.is_none());
+    if !is_same_port || wants_keys {
+        reading.again(Query::VPorts(key, VPortQuery::Node(index)));
     }
-
-    fn on_vport_p_keys(
-        &mut self,
-        inventory: &mut Inventory,
-        key: PortKey,
-        (index, block): (u16, u16),
-        table: &VPortPKeyTable,
-    ) {
-        let Some(vport) = vport_mut(inventory, key, index) else {
-            return;
-        };
-        let image = Arc::make_mut(vport.p_keys.get_or_insert_default());
-        self.changed |= !image.holds(block, &table.p_keys());
-        image.store(block, &table.p_keys());
-        if block > 0 {
-            return;
-        }
-        if vport.info.state() == PortState::Init && image.is_initial() {
-            // The table is as after power-on: no manager has written it.
-            image.mark_rest_empty();
-            return;
-        }
-        for block in 1..p_keys::blocks(vport.node.partition_cap) {
-            self.again(Query::VPorts(key, VPortQuery::PKeys(index, block)));
-        }
+    if !is_same_port {
+        reading.again(Query::VPorts(key, VPortQuery::Description(index)));
     }
+    vport_guids::see_vport_guids(reading, inventory, key, index);
+}
 
-    /// Handles the refusal (`status`) or silence of an agent that was asked about virtual ports.
-    pub(super) fn on_no_vports(
-        &mut self,
-        inventory: &mut Inventory,
-        key: PortKey,
-        query: VPortQuery,
-        status: Option<Status>,
-    ) {
-        let Some(node) = inventory.node(key.node) else {
-            return;
-        };
-        let kind = DeviceKind::of(&node.info, key.port);
-        match (query, status) {
-            (VPortQuery::Virtualization, Some(_)) => self.give_vports_up(inventory, key, kind),
-            (VPortQuery::Virtualization, None) => {
-                if inventory.vport_reading.answers.unanswered(kind) {
-                    self.give_vports_up(inventory, key, kind);
-                } else {
-                    inventory.vport_reading.stale.insert(key);
-                    inventory.faults.owe(Query::VPorts(key, query), None);
-                }
+fn on_vnode_info(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    index: u16,
+    info: &VNodeInfo,
+) {
+    let Some(vport) = vport_of(inventory, key, index) else {
+        return;
+    };
+    let node = VNode::from(info);
+    let wants_keys = vport.p_keys.is_none();
+    if vport.node != node
+        && let Some(vport) = vport_mut(inventory, key, index)
+    {
+        reading.changed = true;
+        vport.node = node;
+    }
+    if wants_keys && node.partition_cap > 0 {
+        reading.again(Query::VPorts(key, VPortQuery::PKeys(index, 0)));
+    }
+}
+
+fn on_vport_p_keys(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    (index, block): (u16, u16),
+    table: &VPortPKeyTable,
+) {
+    let Some(vport) = vport_mut(inventory, key, index) else {
+        return;
+    };
+    let image = Arc::make_mut(vport.p_keys.get_or_insert_default());
+    reading.changed |= !image.holds(block, &table.p_keys());
+    image.store(block, &table.p_keys());
+    if block > 0 {
+        return;
+    }
+    if vport.info.state() == PortState::Init && image.is_initial() {
+        // The table is as after power-on: no manager has written it.
+        image.mark_rest_empty();
+        return;
+    }
+    for block in 1..p_keys::blocks(vport.node.partition_cap) {
+        reading.again(Query::VPorts(key, VPortQuery::PKeys(index, block)));
+    }
+}
+
+/// Handles the refusal (`status`) or silence of an agent that was asked about virtual ports.
+pub(super) fn on_no_vports(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    query: VPortQuery,
+    status: Option<Status>,
+) {
+    let Some(node) = inventory.node(key.node) else {
+        return;
+    };
+    let kind = DeviceKind::of(&node.info, key.port);
+    match (query, status) {
+        (VPortQuery::Virtualization, Some(_)) => give_vports_up(reading, inventory, key, kind),
+        (VPortQuery::Virtualization, None) => {
+            if inventory.vport_reading.answers.unanswered(kind) {
+                give_vports_up(reading, inventory, key, kind);
+            } else {
+                inventory.vport_reading.stale.insert(key);
+                inventory.faults.owe(Query::VPorts(key, query), None);
             }
-            (VPortQuery::Guids(index, block), status) => {
-                self.on_no_vport_guids(inventory, key, (index, block), status);
-            }
-            // The index may be unused by now; VPortStateChange then shows that.
-            (_, Some(_)) => {
-                let is_gone = matches!(query, VPortQuery::Info(_));
-                if let Some(index) = query.index().filter(|_| is_gone)
-                    && vport_of(inventory, key, index).is_some()
-                    && let Some(vports) = inventory.vports_mut(key)
-                {
-                    vports.vports.remove(&index);
-                    self.changed = true;
-                }
-            }
-            (_, None) => inventory.faults.owe(Query::VPorts(key, query), None),
         }
+        (VPortQuery::Guids(index, block), status) => {
+            vport_guids::on_no_vport_guids(reading, inventory, key, (index, block), status);
+        }
+        // The index may be unused by now; VPortStateChange then shows that.
+        (_, Some(_)) => {
+            let is_gone = matches!(query, VPortQuery::Info(_));
+            if let Some(index) = query.index().filter(|_| is_gone)
+                && vport_of(inventory, key, index).is_some()
+                && let Some(vports) = inventory.vports_mut(key)
+            {
+                vports.vports.remove(&index);
+                reading.changed = true;
+            }
+        }
+        (_, None) => inventory.faults.owe(Query::VPorts(key, query), None),
     }
+}
 
-    fn give_vports_up(&mut self, inventory: &mut Inventory, key: PortKey, kind: DeviceKind) {
-        inventory.habits.learn(kind, DeviceHabit::RefusesVPorts);
-        if let Some(port) = inventory.port_mut(key) {
-            self.changed |= port.vports.take().is_some();
-        }
+fn give_vports_up(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    key: PortKey,
+    kind: DeviceKind,
+) {
+    inventory.habits.learn(kind, DeviceHabit::RefusesVPorts);
+    if let Some(port) = inventory.port_mut(key) {
+        reading.changed |= port.vports.take().is_some();
     }
 }
 

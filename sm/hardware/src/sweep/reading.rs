@@ -1,0 +1,63 @@
+//! What readers of attributes may do to a sweep: queue queries, and record that something has
+//! changed.
+
+use std::collections::BTreeSet;
+
+use rsm_ids::PortKey;
+use rsm_model::capabilities::DeviceType;
+
+use super::query_queue::QueryQueue;
+use super::read_back::ReadBack;
+use super::{Query, SweepPolicy, SweepScope};
+
+/// The part of a [`Sweep`](super::Sweep) that reads attributes of known nodes. It knows no paths
+/// and no suspects.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) scope: SweepScope,
+    pub(super) policy: SweepPolicy,
+    pub(super) queries: QueryQueue,
+    pub(super) read_back: ReadBack,
+    /// Ports that this sweep reads in full, as an audit of the whole subnet does; port 0 stands for
+    /// the rest of its node.
+    pub(super) audited: BTreeSet<PortKey>,
+    /// Device types that one node was asked for its capabilities.
+    pub(super) asked_capabilities: BTreeSet<DeviceType>,
+    /// Whether a report or answer showed a change.
+    pub(super) changed: bool,
+}
+
+impl Reading {
+    pub(super) fn new(scope: SweepScope, policy: SweepPolicy) -> Reading {
+        Reading {
+            scope,
+            policy,
+            queries: QueryQueue::default(),
+            read_back: ReadBack::default(),
+            audited: BTreeSet::new(),
+            asked_capabilities: BTreeSet::new(),
+            changed: false,
+        }
+    }
+
+    /// Whether the sweep reads tables of the port that are known.
+    pub(super) fn audits(&self, key: PortKey) -> bool {
+        matches!(self.scope, SweepScope::Full { audit: true }) || self.audited.contains(&key)
+    }
+
+    /// Queues a query, unless this sweep has it already.
+    pub(super) fn ask(&mut self, query: Query) {
+        if self.queries.has_asked(query) {
+            self.read_back.is_wanted(query);
+        } else {
+            self.again(query);
+        }
+    }
+
+    /// Queues a query again, even if this sweep has sent it. A waiting query will show the new
+    /// state; a query under way may not.
+    pub(super) fn again(&mut self, query: Query) {
+        self.read_back.is_wanted(query);
+        self.queries.push(query);
+    }
+}
