@@ -21,6 +21,7 @@ use rsm_model::habits::DeviceHabits;
 use rsm_model::managed::Origin;
 use rsm_monitor::health::PortErrors;
 use rsm_plan::Outcome;
+use rsm_plan::avoid::Part;
 use rsm_plan::groups::GroupSet;
 use rsm_plan::managed::Source;
 use rsm_state::{Command, Ticket};
@@ -226,11 +227,10 @@ impl Core {
     }
 
     /// Has the next push take the link at `port` down or up.
-    fn order_link(&mut self, port: PortKey, step: LinkStep, cause: &str, ticket: Ticket) {
+    fn order_link(&mut self, port: PortKey, step: LinkStep, cause: &str) {
         self.inventory.link_orders.insert(port, step);
         self.writing.leave_open();
         self.work.plan_again(cause);
-        self.work.promise(ticket);
     }
 
     pub(super) fn on_command(&mut self, command: Command, now: Time) {
@@ -270,7 +270,7 @@ impl Core {
             } => {
                 let detours = &mut self.trials.detours;
                 detours.drain(
-                    &parts,
+                    parts,
                     forced,
                     ticket,
                     &mut Answers::to(&mut self.work, &mut self.outbox),
@@ -286,10 +286,21 @@ impl Core {
                 self.remember();
             }
             Command::ResetPort { port, ticket } => {
-                self.order_link(port, LinkStep::Bounce, "an operator resets a port", ticket);
+                self.order_link(port, LinkStep::Bounce, "an operator resets a port");
+                self.work.promise(ticket);
             }
             Command::EnablePort { port, ticket } => {
-                self.order_link(port, LinkStep::Enable, "an operator enables a port", ticket);
+                let detours = &mut self.trials.detours;
+                // Another program may have disabled a port that is only drained here.
+                if detours.planned().disabled().any(|one| one == port) {
+                    let parts = BTreeSet::from([Part::Port(port)]);
+                    let mut answers = Answers::to(&mut self.work, &mut self.outbox);
+                    detours.undrain(&parts, ticket, &mut answers);
+                    self.remember();
+                } else {
+                    self.work.promise(ticket);
+                }
+                self.order_link(port, LinkStep::Enable, "an operator enables a port");
             }
             Command::Partition { change, ticket } => {
                 let partitions = &mut self.trials.partitions;
@@ -328,9 +339,14 @@ impl Core {
     /// Uses another configuration from now on.
     pub(super) fn on_reload(&mut self, config: CoreConfig, now: Time) {
         let reason = "the configuration was read again meanwhile";
-        self.trials
-            .engine
-            .abandon(reason, &mut Answers::to(&mut self.work, &mut self.outbox));
+        let mut answers = Answers::to(&mut self.work, &mut self.outbox);
+        if self.trials.engine.abandon(reason, &mut answers)
+            && matches!(self.stage, Stage::Planning { .. })
+        {
+            // The plan under way may have the engine that is no longer tried.
+            self.stage = Stage::Idle;
+            self.meter.discard();
+        }
         let generations = self.config.policy.ports.m_keys.generations;
         self.config = config;
         m_keys::lay_generations(&mut self.config.policy, generations);

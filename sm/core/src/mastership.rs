@@ -79,7 +79,7 @@ impl Core {
             Action::Work(errand) => self.queue(errand, now),
             Action::KeepLids => self.plans.keep_lids(),
             Action::ForgetForeignWrites => self.foreign_writes.another_manager_wrote(),
-            Action::AbandonTrials(reason) => self.abandon_trials(reason),
+            Action::AbandonCommands(reason) => self.abandon_commands(reason),
             Action::InheritMembers => self.members.inherit_again(),
             Action::ReregisterHosts => self.writing.reregister_everybody(),
             Action::FenceSwitches => self.fence_switches(),
@@ -157,7 +157,8 @@ impl Core {
         self.meter.discard();
     }
 
-    fn abandon_trials(&mut self, reason: &str) {
+    /// Declines all commands that wait, so that none is carried out by a later takeover.
+    fn abandon_commands(&mut self, reason: &str) {
         let policy = &mut self.config.policy;
         let trials = &mut self.trials;
         trials.abandon(
@@ -166,6 +167,10 @@ impl Core {
             &self.fabric,
             &mut Answers::to(&mut self.work, &mut self.outbox),
         );
+        self.inventory.link_orders.clear();
+        for ticket in self.work.take_tickets() {
+            self.outbox.decline(ticket, reason.to_owned());
+        }
     }
 
     /// Makes the reading ahead under way the sweep of a succession.
@@ -391,7 +396,8 @@ impl Core {
         let mut avoid = state.avoid;
         self.links.restore_health(&self.config, &state.health);
         self.links.isolate_again(&state.health, &mut avoid);
-        self.trials.detours.replace(avoid);
+        let mut answers = Answers::to(&mut self.work, &mut self.outbox);
+        self.trials.detours.adopt(avoid, &mut answers);
         self.adopt_partitions(state.overlay);
         self.plans.advance_to(state.generation);
         let shares_store = self.mastership.policy().shares_store;

@@ -190,7 +190,8 @@ impl Core {
                 self.tell_end_of_push();
             }
             Outcome::Plan(plan) => {
-                if self.trials.pass(self.plans.generation()) {
+                let mut answers = Answers::to(&mut self.work, &mut self.outbox);
+                if self.trials.pass(self.plans.generation(), &mut answers) {
                     self.remember();
                 }
                 self.meter.note(plan.whole.iter().cloned());

@@ -118,7 +118,7 @@ impl Core {
             return;
         }
         if !self.may_set() {
-            self.inventory.link_orders.clear();
+            // Orders of operators wait with the rest, until it is decided who is master.
             self.end_succession(now);
             self.writing.leave_open();
             self.stage = Stage::Idle;

@@ -101,8 +101,8 @@ pub enum Action {
     KeepLids,
     /// Forget differences that another manager may have written.
     ForgetForeignWrites,
-    /// End all trials of settings without a decision, for this reason.
-    AbandonTrials(&'static str),
+    /// Decline all commands that wait, with their settings on trial, for this reason.
+    AbandonCommands(&'static str),
     /// Inherit multicast members from the switches again.
     InheritMembers,
     /// Ask all hosts to register again.

@@ -327,9 +327,6 @@ impl Mastership {
     /// Leaves the subnet to another master.
     fn step_down(&mut self, master: Other, view: &mut View<'_>, now: Time) {
         self.drop_stage(view);
-        self.act(Action::AbandonTrials(
-            "another subnet manager is master now",
-        ));
         self.stand_by(master.clone(), now);
         // The trap states the priority of a standby: a master's priority gives no precedence over
         // its successor.

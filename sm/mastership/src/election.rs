@@ -39,7 +39,7 @@ pub(crate) struct Election {
     pub(crate) rivals: Vec<Other>,
     /// Managers that are visible (IsSM) and do not answer.
     pub(crate) silent: SilentManagers,
-    /// Orders to this manager while it is the master.
+    /// Orders to this manager.
     pub(crate) orders: Orders,
 }
 

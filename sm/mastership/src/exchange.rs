@@ -47,7 +47,7 @@ impl Mastership {
                 self.note_refused_order(datagram, control, view, now);
                 Status::INVALID_FIELD
             }
-            true if self.is_one_handover_too_many(control, now) => {
+            true if !self.admits_order(control, now) => {
                 self.note_refusal(datagram, Refusal::TooManyHandovers, view, now);
                 Status::BUSY
             }
@@ -69,7 +69,8 @@ impl Mastership {
             self.obey(control, &sender, view);
         } else if status == Status::INVALID_FIELD
             && sender.sm_state() == SmState::Master
-            && sender.sm_key() == self.policy.identity.sm_key
+            && self.counts(sender.guid(), sender.sm_key())
+            && self.election.orders.admit_inquiry(now)
         {
             self.doubts.suspicion = Some(Suspicion { lid: None });
         }
@@ -102,12 +103,14 @@ impl Mastership {
         self.is_master() && !self.is_inquiring()
     }
 
-    /// Whether an order hands the subnet over to this manager, which is the master, more often than
-    /// managers do.
-    fn is_one_handover_too_many(&mut self, control: SmControl, now: Time) -> bool {
-        control == SmControl::HANDOVER
-            && self.is_undoubted_master()
-            && !self.election.orders.admit_handover(now)
+    /// Whether an order that has this manager read the whole subnet is within the rate of such
+    /// orders. A manager that does not know who is master obeys each of them.
+    fn admits_order(&mut self, control: SmControl, now: Time) -> bool {
+        let reads_everything = match self.election.role {
+            Role::Standby { .. } => [SmControl::HANDOVER, SmControl::DISCOVER].contains(&control),
+            _ => control == SmControl::HANDOVER && self.is_undoubted_master(),
+        };
+        !reads_everything || self.election.orders.admit(now)
     }
 
     /// Whether `sender` may give the order `control`, and the role of this manager allows it.
@@ -121,7 +124,10 @@ impl Mastership {
             && match control {
                 SmControl::HANDOVER => *role != Role::NotActive,
                 SmControl::ACKNOWLEDGE => matches!(role, Role::Standby { .. } | Role::Master),
-                SmControl::DISABLE | SmControl::DISCOVER => matches!(role, Role::Standby { .. }),
+                // Only the master that this manager stands by for.
+                SmControl::DISABLE | SmControl::DISCOVER => {
+                    matches!(role, Role::Standby { master } if master.guid == sender.guid())
+                }
                 SmControl::STANDBY => *role == Role::NotActive,
                 _ => false,
             };
@@ -155,7 +161,11 @@ impl Mastership {
                 self.election.predecessor = Some(sender);
                 self.sweep_everything(true, format!("{name} handed the subnet over"));
             }
-            SmControl::DISABLE => self.election.role = Role::NotActive,
+            SmControl::DISABLE => {
+                self.release_epoch();
+                self.election.role = Role::NotActive;
+                self.publish();
+            }
             SmControl::STANDBY | SmControl::DISCOVER => {
                 // The sweep finds the master that gave the order, and ends in standby.
                 self.election.role = Role::Discovering;

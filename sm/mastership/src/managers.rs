@@ -193,6 +193,9 @@ impl Mastership {
         let is_news = self.election.role != role;
         self.release_epoch();
         self.election.role = role;
+        self.act(Action::AbandonCommands(
+            "another subnet manager is master now",
+        ));
         self.act(Action::KeepLids);
         self.act(Action::ForgetForeignWrites);
         self.election.orders = Orders::default();

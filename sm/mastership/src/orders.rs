@@ -1,5 +1,5 @@
-//! Orders to this manager while it is the master: handovers, each of which reads the whole subnet,
-//! have a rate; no manager of a healthy subnet orders a master to stop, to stand by or to discover.
+//! Orders to this manager: those for which it reads the whole subnet have a rate; no manager of a
+//! healthy subnet orders a master to stop, to stand by or to discover.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,8 +9,9 @@ use rsm_mad::Time;
 use rsm_mad::allowance::{Allowance, Rate};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Handovers that are obeyed: at once as many as a site has managers, which may all have been master
-/// while the subnet was in parts; then one in a time in which a large subnet is read.
+/// Orders that are obeyed by reading the whole subnet: at once as many as a site has managers, which
+/// may all have been master while the subnet was in parts; then one in a time in which a large
+/// subnet is read.
 const RATE: Rate = Rate {
     burst: 4,
     pause: Duration::from_secs(30),
@@ -34,17 +35,26 @@ pub(crate) enum Refusal {
 /// The rate of handovers, and orders that were refused.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Orders {
-    /// The use of [`RATE`]; `None` before the first handover.
+    /// The use of [`RATE`]; `None` before the first such order.
     allowance: Option<Allowance>,
+    /// The same for inquiries because of refused orders.
+    inquiries: Option<Allowance>,
     /// When the findings about refused orders end, by their sender, where it is known.
     refused: BTreeMap<(Option<PortKey>, Refusal), Time>,
 }
 
 impl Orders {
-    /// Whether a handover at `now` is obeyed.
-    pub(crate) fn admit_handover(&mut self, now: Time) -> bool {
+    /// Whether an order at `now` for which the whole subnet is read is obeyed.
+    pub(crate) fn admit(&mut self, now: Time) -> bool {
         let allowance = self.allowance.get_or_insert(Allowance::whole(now));
         allowance.take(RATE, now)
+    }
+
+    /// Whether a refused order at `now` makes this master inquire who is master, during which it
+    /// writes nothing.
+    pub(crate) fn admit_inquiry(&mut self, now: Time) -> bool {
+        let inquiries = self.inquiries.get_or_insert(Allowance::whole(now));
+        inquiries.take(RATE, now)
     }
 
     /// Notes that an order from the port `from` was refused. Returns whether that is news.
@@ -115,13 +125,11 @@ mod tests {
     #[test]
     fn handovers_beyond_the_burst_are_refused_until_the_pause_is_over() {
         let mut orders = Orders::default();
-        let admitted = (0..1000)
-            .filter(|_| orders.admit_handover(Time::ZERO))
-            .count();
+        let admitted = (0..1000).filter(|_| orders.admit(Time::ZERO)).count();
         assert_eq!(admitted, RATE.burst as usize);
         let later = Time::ZERO + RATE.pause;
-        assert!(orders.admit_handover(later));
-        assert!(!orders.admit_handover(later));
+        assert!(orders.admit(later));
+        assert!(!orders.admit(later));
     }
 
     fn finding(orders: &Orders) -> Option<Finding> {

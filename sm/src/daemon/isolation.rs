@@ -89,24 +89,31 @@ impl Isolation {
         now: Time,
     ) {
         self.look_at = now + LOOK_EVERY;
-        for (port, what) in self.due(hostile) {
-            let was_refused = self.refused.contains(&port);
-            let (controller, view) = (controller.clone(), view.clone());
-            let ends = self.ends.0.clone();
-            tokio::spawn(async move {
-                let ended = controller.isolate(port, what.in_words()).await;
+        let due: BTreeMap<PortKey, Hostility> = self.due(hostile).into_iter().collect();
+        if due.is_empty() {
+            return;
+        }
+        let was_refused = self.refused.clone();
+        let (controller, view) = (controller.clone(), view.clone());
+        let ends = self.ends.0.clone();
+        tokio::spawn(async move {
+            let hosts: Vec<(PortKey, &str)> = due
+                .iter()
+                .map(|(&port, what)| (port, what.in_words()))
+                .collect();
+            for (port, ended) in controller.isolate(&hosts).await {
                 let end = End::of(&ended);
                 let is_news = match &ended {
                     Ok(disabled) => *disabled,
-                    Err(_) => end == End::Refused && !was_refused,
+                    Err(_) => end == End::Refused && !was_refused.contains(&port),
                 };
                 if is_news {
-                    view.acted(act(&view, port, what, ended.err()));
+                    view.acted(act(&view, port, due[&port], ended.err()));
                 }
                 // A closed channel means that the daemon is ending.
                 let _ = ends.send((port, end)).await;
-            });
-        }
+            }
+        });
     }
 
     /// The ports with acts that were not dealt with, and what their hosts do. At most [`REPORTS`]

@@ -304,6 +304,43 @@ fn a_disabled_manager_is_idle_until_standby_is_set() {
     assert_eq!(world.foreign(master).answers, [Status::OK; 3]);
 }
 
+/// An order can end the standby, or have it read the whole subnet: only its master gives one, and
+/// the operator sees the first and no flood of the other.
+#[test]
+fn a_standby_obeys_its_master_alone_and_shows_that_it_is_not_active() {
+    let mut world = brought_up();
+    let master = meet(&mut world, PRIORITY + 1, SmState::Master);
+    world.run_for(LIMIT);
+    assert_eq!(role(&world), SmState::Standby);
+    let hosts = world.nodes(NodeKind::Ca);
+    let stranger = ForeignManager {
+        sm_key: 0x11,
+        ..ForeignManager::new(hosts[1], 0, SmState::Master)
+    };
+    let stranger = world.add_foreign(hosts[1], PortNum(1), stranger);
+    for control in [SmControl::DISABLE, SmControl::DISCOVER] {
+        world.order(stranger, control);
+        world.run_for(Duration::from_millis(100));
+    }
+    assert_eq!(world.foreign(stranger).answers, [Status::INVALID_FIELD; 2]);
+    assert_eq!(role(&world), SmState::Standby);
+
+    for _ in 0..20 {
+        world.order(master, SmControl::DISCOVER);
+        world.run_for(Duration::from_millis(500));
+    }
+    let answers = &world.foreign(master).answers;
+    let obeyed = answers.iter().filter(|&&status| status == Status::OK);
+    assert!(answers.contains(&Status::BUSY), "{answers:?}");
+    assert!(obeyed.count() < 10, "{answers:?}");
+    world.run_for(LIMIT);
+
+    world.order(master, SmControl::DISABLE);
+    world.run_for(Duration::from_secs(1));
+    let published = world.manager().snapshot().map(|shown| &shown.role);
+    assert_eq!(published, Some(&Role::NotActive));
+}
+
 #[test]
 fn a_manager_that_starts_inactive_leaves_the_subnet_to_one_without_precedence() {
     let mut world = brought_up();

@@ -1,7 +1,7 @@
 //! Parts that routes avoid: drained by an operator, or unhealthy. Drained parts are on trial at
 //! first, and used again if ports would be cut off.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rsm_model::fabric::Fabric;
@@ -21,6 +21,16 @@ pub(in super::super) struct Detours {
     avoid: Arc<Avoid>,
     /// A drain that has no plan yet.
     trial: Option<Trial<BeforeDrain>>,
+    /// Drains that begin after that one, in their order; no more than callers that wait.
+    waiting: VecDeque<WaitingDrain>,
+}
+
+/// A drain that waits for the one on trial.
+#[derive(Debug)]
+struct WaitingDrain {
+    parts: BTreeMap<Part, Reason>,
+    forced: bool,
+    ticket: Ticket,
 }
 
 /// The state before a drain.
@@ -34,7 +44,11 @@ struct BeforeDrain {
 
 impl Detours {
     pub(in super::super) fn new(avoid: Arc<Avoid>) -> Detours {
-        Detours { avoid, trial: None }
+        Detours {
+            avoid,
+            trial: None,
+            waiting: VecDeque::new(),
+        }
     }
 
     /// The parts for the next job, including those of a drain under way.
@@ -56,36 +70,51 @@ impl Detours {
         refusable.map(|before| before.avoid.clone())
     }
 
-    /// Replaces the parts by those of another manager.
-    pub(in super::super) fn replace(&mut self, avoid: Arc<Avoid>) {
+    /// Continues with the parts of the former master.
+    pub(in super::super) fn adopt(&mut self, avoid: Arc<Avoid>, answers: &mut Answers) {
+        self.abandon("another subnet manager was master meanwhile", answers);
         self.avoid = avoid;
     }
 
     /// Plans without `parts` as well, and keeps them drained if no port would be cut off, or if the
-    /// operator insists.
+    /// operator insists. Waits while another drain is on trial.
     pub(in super::super) fn drain(
         &mut self,
-        parts: &BTreeMap<Part, Reason>,
+        parts: BTreeMap<Part, Reason>,
         forced: bool,
         ticket: Ticket,
         answers: &mut Answers,
     ) {
-        let mut next = Avoid::clone(&self.avoid);
-        let reason = match next.add(parts) {
-            Ok(()) if self.trial.is_none() => None,
-            Ok(()) => Some("another drain is under way: repeat this one after it".to_owned()),
-            Err(error) => Some(error.to_string()),
-        };
-        if let Some(reason) = reason {
-            answers.outbox.decline(ticket, reason);
-            return;
-        }
-        let avoid = std::mem::replace(&mut self.avoid, Arc::new(next));
-        self.trial = Some(Trial::new(ticket, BeforeDrain { avoid, forced }));
-        answers.promise(ticket, "parts are drained");
+        self.waiting.push_back(WaitingDrain {
+            parts,
+            forced,
+            ticket,
+        });
+        self.go_on(answers);
     }
 
-    /// Plans with drained parts again.
+    /// Begins the next drain that can be made, unless one is on trial.
+    fn go_on(&mut self, answers: &mut Answers) {
+        while self.trial.is_none()
+            && let Some(drain) = self.waiting.pop_front()
+        {
+            let WaitingDrain {
+                parts,
+                forced,
+                ticket,
+            } = drain;
+            let mut next = Avoid::clone(&self.avoid);
+            if let Err(error) = next.add(&parts) {
+                answers.outbox.decline(ticket, error.to_string());
+                continue;
+            }
+            let avoid = std::mem::replace(&mut self.avoid, Arc::new(next));
+            self.trial = Some(Trial::new(ticket, BeforeDrain { avoid, forced }));
+            answers.promise(ticket, "parts are drained");
+        }
+    }
+
+    /// Plans with drained parts again. Drains that wait come after this.
     pub(in super::super) fn undrain(
         &mut self,
         parts: &BTreeSet<Part>,
@@ -118,8 +147,10 @@ impl Detours {
         }
     }
 
-    pub(super) fn pass(&mut self, generation: u64) -> bool {
-        Trial::end(&mut self.trial, generation).is_some()
+    pub(super) fn pass(&mut self, generation: u64, answers: &mut Answers) -> bool {
+        let has_passed = Trial::end(&mut self.trial, generation).is_some();
+        self.go_on(answers);
+        has_passed
     }
 
     pub(super) fn fail(
@@ -133,12 +164,15 @@ impl Detours {
         };
         self.avoid = trial.before.avoid;
         answers.refuse(trial.ticket, error);
+        self.go_on(answers);
         true
     }
 
-    pub(super) fn withdraw(&mut self, ticket: Ticket) {
+    pub(super) fn withdraw(&mut self, ticket: Ticket, answers: &mut Answers) {
+        self.waiting.retain(|drain| drain.ticket != ticket);
         if let Some(trial) = Trial::withdraw(&mut self.trial, ticket) {
             self.avoid = trial.before.avoid;
+            self.go_on(answers);
         }
     }
 
@@ -146,6 +180,9 @@ impl Detours {
         if let Some(trial) = self.trial.take() {
             self.avoid = trial.before.avoid;
             answers.decline(trial.ticket, reason.to_owned());
+        }
+        for drain in self.waiting.drain(..) {
+            answers.decline(drain.ticket, reason.to_owned());
         }
     }
 
@@ -191,5 +228,114 @@ impl Detours {
             ));
         }
         findings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_ids::Guid;
+    use rsm_plan::avoid::Drained;
+
+    use super::*;
+    use crate::event::Effect;
+    use crate::outbox::Outbox;
+    use crate::work::Work;
+
+    struct Bench {
+        detours: Detours,
+        work: Work,
+        outbox: Outbox,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            Bench {
+                detours: Detours::new(Arc::default()),
+                work: Work::default(),
+                outbox: Outbox::default(),
+            }
+        }
+
+        fn drain(&mut self, switch: u64, ticket: Ticket) {
+            let drained = Drained {
+                by: "an operator".to_owned(),
+                since_unix_ms: 0,
+                note: String::new(),
+                forced: true,
+                name: format!("switch {switch}"),
+                peer: None,
+                disabled: false,
+            };
+            let parts = BTreeMap::from([(Part::Node(Guid(switch)), Reason::Drained(drained))]);
+            self.with(|detours, answers| detours.drain(parts, true, ticket, answers));
+        }
+
+        fn with<T>(&mut self, call: impl FnOnce(&mut Detours, &mut Answers) -> T) -> T {
+            let mut answers = Answers::to(&mut self.work, &mut self.outbox);
+            call(&mut self.detours, &mut answers)
+        }
+
+        fn drained(&self) -> Vec<Part> {
+            let drained = self.detours.in_force().drained();
+            drained.map(|(part, _)| part).collect()
+        }
+
+        fn declined(&mut self) -> Vec<Ticket> {
+            let effects = std::iter::from_fn(|| self.outbox.pop());
+            let tickets = effects.filter_map(|effect| match effect {
+                Effect::Declined { ticket, .. } => Some(ticket),
+                _ => None,
+            });
+            tickets.collect()
+        }
+    }
+
+    fn switches(guids: &[u64]) -> Vec<Part> {
+        guids.iter().map(|&guid| Part::Node(Guid(guid))).collect()
+    }
+
+    #[test]
+    fn drains_at_one_time_come_into_force_one_after_another() {
+        let mut bench = Bench::new();
+        for switch in 1..=3 {
+            bench.drain(switch, switch);
+        }
+        bench.with(|detours, answers| detours.withdraw(3, answers));
+        bench.detours.begin(10);
+        assert!(bench.with(|detours, answers| detours.pass(10, answers)));
+        assert_eq!(bench.drained(), switches(&[1]));
+        bench.detours.begin(11);
+        assert!(bench.with(|detours, answers| detours.pass(11, answers)));
+        assert_eq!(bench.drained(), switches(&[1, 2]));
+        assert!(!bench.with(|detours, answers| detours.pass(12, answers)));
+        assert_eq!(bench.declined(), []);
+        assert_eq!(bench.work.take_tickets(), [1, 2]);
+    }
+
+    #[test]
+    fn drain_ends_with_a_later_job_if_its_first_was_discarded() {
+        let mut bench = Bench::new();
+        bench.drain(1, 1);
+        bench.detours.begin(10);
+        // Mastership was in doubt: the job of generation 10 has no end.
+        bench.detours.begin(11);
+        assert!(bench.with(|detours, answers| detours.pass(11, answers)));
+        assert_eq!(bench.drained(), switches(&[1]));
+        bench.drain(2, 2);
+        assert_eq!(bench.declined(), []);
+    }
+
+    #[test]
+    fn another_managers_parts_end_all_drains() {
+        let mut bench = Bench::new();
+        bench.drain(1, 1);
+        bench.drain(2, 2);
+        bench.detours.begin(10);
+        let theirs = Arc::new(Avoid::default());
+        bench.with(|detours, answers| detours.adopt(theirs, answers));
+        assert_eq!(bench.declined(), [1, 2]);
+        assert!(!bench.with(|detours, answers| detours.pass(10, answers)));
+        assert_eq!(bench.drained(), []);
+        assert!(bench.work.take_tickets().is_empty());
     }
 }

@@ -87,9 +87,12 @@ impl EngineTrial {
     }
 
     /// Ends the trial without a decision, for `reason`. The engine of the configuration stays.
-    pub(in super::super) fn abandon(&mut self, reason: &str, answers: &mut Answers) {
-        if let Some(trial) = self.0.take() {
-            answers.decline(trial.ticket, reason.to_owned());
-        }
+    /// Returns whether there was one.
+    pub(in super::super) fn abandon(&mut self, reason: &str, answers: &mut Answers) -> bool {
+        let Some(trial) = self.0.take() else {
+            return false;
+        };
+        answers.decline(trial.ticket, reason.to_owned());
+        true
     }
 }

@@ -63,9 +63,10 @@ impl<T> Trial<T> {
         self.generation.get_or_insert(generation);
     }
 
-    /// Ends the trial if the job of this generation is its own. Returns it.
+    /// Ends the trial if the job of this generation has its setting. Returns it. Its first job may
+    /// have been discarded with the stage, for example because mastership was in doubt.
     fn end(trial: &mut Option<Trial<T>>, generation: u64) -> Option<Trial<T>> {
-        trial.take_if(|trial| trial.generation == Some(generation))
+        trial.take_if(|trial| trial.generation.is_some_and(|first| first <= generation))
     }
 
     /// Ends the trial of `ticket` if no job has its setting yet. Returns it.
@@ -97,9 +98,9 @@ impl Trials {
 
     /// Keeps the settings of the job of `generation`, which made a plan. Returns whether they must
     /// be stored.
-    pub(super) fn pass(&mut self, generation: u64) -> bool {
+    pub(super) fn pass(&mut self, generation: u64, answers: &mut Answers) -> bool {
         self.engine.pass(generation);
-        self.detours.pass(generation) | self.partitions.pass(generation)
+        self.detours.pass(generation, answers) | self.partitions.pass(generation)
     }
 
     /// Restores the settings from before those of the job of `generation`, which was refused.
@@ -129,7 +130,7 @@ impl Trials {
         fabric: &Fabric,
         answers: &mut Answers,
     ) {
-        self.detours.withdraw(ticket);
+        self.detours.withdraw(ticket, answers);
         self.partitions.withdraw(ticket, fabric, answers);
         self.engine.withdraw(ticket, policy);
     }

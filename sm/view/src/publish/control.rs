@@ -166,25 +166,45 @@ impl Controller {
         }
     }
 
-    /// Disables the port of the switch at the cable of a host's port, because its host acts against
-    /// the subnet as `why` says. Returns whether the port was enabled before.
-    ///
-    /// # Errors
-    /// The port is not a host's, or others would be cut off with it.
-    pub async fn isolate(&self, host: PortKey, why: &str) -> Result<bool, ControlError> {
-        self.check()?;
+    /// Disables, in one plan, the ports of switches at the cables of hosts' ports, because each host
+    /// acts against the subnet as the words beside it say. Returns for each host whether its port
+    /// was enabled before, or why it stays so: it is no host's, or others would be cut off with it.
+    pub async fn isolate(
+        &self,
+        hosts: &[(PortKey, &str)],
+    ) -> Vec<(PortKey, Result<bool, ControlError>)> {
+        let mut ended = Vec::new();
+        let mut disabled = Vec::new();
+        let mut parts = BTreeMap::new();
         let now = self.view.unix_ms();
-        let Some((port, reason)) = isolation::target(&self.view.published(), host, why, now)?
-        else {
-            return Ok(false);
-        };
-        let parts = BTreeMap::from([(Part::Port(port), reason)]);
-        let mut caller = self.ask(|ticket| Command::Drain {
+        let published = self.view.published();
+        for &(host, why) in hosts {
+            let target = self
+                .check()
+                .and_then(|()| isolation::target(&published, host, why, now));
+            match target {
+                Ok(Some((port, reason))) => {
+                    parts.insert(Part::Port(port), reason);
+                    disabled.push(host);
+                }
+                Ok(None) => ended.push((host, Ok(false))),
+                Err(error) => ended.push((host, Err(error))),
+            }
+        }
+        if parts.is_empty() {
+            return ended;
+        }
+        let caller = self.ask(|ticket| Command::Drain {
             parts,
             forced: true,
             ticket,
-        })?;
-        caller.answer().await.map(|_| true)
+        });
+        let done = match caller {
+            Ok(mut caller) => caller.answer().await.map(|_| true),
+            Err(error) => Err(error),
+        };
+        ended.extend(disabled.into_iter().map(|host| (host, done.clone())));
+        ended
     }
 
     /// Parts to drain, each with its reason.
@@ -339,12 +359,10 @@ impl Control for Controller {
                 }
                 PortAction::Enable => {
                     port_command::check_enable(&published, &target)?;
-                    let parts = BTreeSet::from([Part::Port(port)]);
-                    // The answer to the second command is the answer to both.
-                    let _drain = self.ask(|ticket| Command::Undrain { parts, ticket })?;
                     self.ask(|ticket| Command::EnablePort { port, ticket })?
                 }
                 PortAction::Reset | PortAction::Unspecified => {
+                    port_command::check_reset(&published, &target)?;
                     port_command::check(&published, &target, &command)?;
                     self.ask(|ticket| Command::ResetPort { port, ticket })?
                 }

@@ -6,7 +6,7 @@ use rsm_api::model::{PortCommand, Selector};
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{ControlError, LookupError};
 use rsm_ids::{PortKey, PortNum};
-use rsm_mad::wire::attr::PortPhysicalState;
+use rsm_mad::wire::attr::{PortPhysicalState, PortState};
 use rsm_plan::avoid::{Avoid, AvoidError, Drained, Part, Reason};
 
 use super::api_view::api_key;
@@ -174,6 +174,22 @@ pub(super) fn check_enable(published: &Published, target: &Target) -> Result<(),
     }
     Err(ControlError::Refused {
         reason: format!("{} is not disabled", target.name),
+    })
+}
+
+/// Checks that a port has a link, which a reset takes down and up again.
+///
+/// # Errors
+/// The port has no link.
+pub(super) fn check_reset(published: &Published, target: &Target) -> Result<(), ControlError> {
+    let fabric = published.fabric();
+    let at = fabric.find_port(target.port);
+    let info = at.and_then(|at| fabric.port(at).info.as_ref());
+    if info.is_some_and(|info| info.port_state() != PortState::Down) {
+        return Ok(());
+    }
+    Err(ControlError::Refused {
+        reason: format!("{} has no link: there is nothing to reset", target.name),
     })
 }
 
