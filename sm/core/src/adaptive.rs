@@ -28,6 +28,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// of leaves so far.
 pub(super) fn hardware(inventory: &Inventory, ids: &GroupIds) -> Arc<AdaptiveHardware> {
     let capable = inventory
+        .hardware
         .switches()
         .filter(|(_, node, _)| can_route_adaptively(inventory, &node.info));
     let switches = capable.filter_map(|(guid, node, switch)| {
@@ -36,6 +37,7 @@ pub(super) fn hardware(inventory: &Inventory, ids: &GroupIds) -> Arc<AdaptiveHar
             device: DeviceType::of(&node.info),
             info: switch.ar_info()?,
             refuses: inventory
+                .hardware
                 .habits
                 .has(kind, DeviceHabit::RefusesAdaptiveRouting),
             in_force: switch.adaptive.in_force().cloned(),
@@ -44,7 +46,7 @@ pub(super) fn hardware(inventory: &Inventory, ids: &GroupIds) -> Arc<AdaptiveHar
     });
     Arc::new(AdaptiveHardware {
         switches: switches.collect(),
-        capabilities: inventory.capabilities.clone(),
+        capabilities: inventory.hardware.capabilities.clone(),
         ids: ids.clone(),
     })
 }
@@ -62,7 +64,7 @@ pub(super) fn count_failures(inventory: &mut Inventory, failures: &[FailedSet]) 
             Cause::Silence => TrialFault::Silent,
             _ => TrialFault::Refused,
         };
-        if let Some(node) = inventory.node(guid) {
+        if let Some(node) = inventory.hardware.node(guid) {
             let known = faults
                 .entry(DeviceType::of(&node.info))
                 .or_insert((guid, fault));
@@ -92,7 +94,7 @@ pub(super) fn read_back(
             work.look_at_later(guid, now + ASK_AGAIN);
             continue;
         }
-        let node = inventory.node(guid);
+        let node = inventory.hardware.node(guid);
         let Some(switch) = node.and_then(|node| node.switch.as_ref()) else {
             continue;
         };
@@ -106,8 +108,8 @@ pub(super) fn read_back(
 
 /// Records the groups in force on switches that hold them from an earlier run.
 fn adopt_in_force(plan: &Plan, adaptive: &Adaptive, inventory: &mut Inventory) {
-    let unknown = inventory.adaptive().filter(|&guid| {
-        let node = inventory.node(guid);
+    let unknown = inventory.hardware.adaptive().filter(|&guid| {
+        let node = inventory.hardware.node(guid);
         let switch = node.and_then(|node| node.switch.as_ref());
         switch.is_some_and(|switch| {
             let image = &switch.adaptive;
@@ -120,7 +122,7 @@ fn adopt_in_force(plan: &Plan, adaptive: &Adaptive, inventory: &mut Inventory) {
     let unknown: Vec<Guid> = unknown.collect();
     for guid in unknown {
         let table = adaptive.table(plan, guid).cloned().map(Arc::new);
-        if let Some(switch) = inventory.switch_mut(guid) {
+        if let Some(switch) = inventory.hardware.switch_mut(guid) {
             switch.adaptive.put_in_force(table);
         }
         pass(inventory, guid);

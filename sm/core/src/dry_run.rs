@@ -16,7 +16,7 @@ pub(super) fn at_masters_port(fabric: &Fabric, inventory: &Inventory) -> Arc<Fab
     let lid = own.map(|info| info.master_sm_lid());
     let holder = lid
         .filter(|lid| lid.is_unicast())
-        .and_then(|lid| inventory.by_lid(lid));
+        .and_then(|lid| inventory.hardware.by_lid(lid));
     let mut planned = fabric.clone();
     planned.local = holder
         .and_then(|holder| fabric.find_port(holder))
@@ -40,13 +40,19 @@ pub(super) fn handover(comparison: &Comparison) -> Handover {
 fn ports_with_another_manager(comparison: &Comparison) -> BTreeSet<PortKey> {
     let (plan, inventory) = (comparison.plan, comparison.inventory);
     let planned_at = plan.fabric.local.map(|local| plan.fabric.key(local));
-    let own = inventory.local.filter(|own| planned_at != Some(*own));
+    let own = inventory
+        .hardware
+        .local
+        .filter(|own| planned_at != Some(*own));
     let lid = own.and_then(|own| Some(plan.lids.lids.get(&own)?.base));
     let Some(lid) = lid.filter(|_| !plan.policy.floating_lid) else {
         return BTreeSet::new();
     };
     let names_another = |key: &PortKey| {
-        let info = inventory.port(*key).and_then(|port| port.info.as_ref());
+        let info = inventory
+            .hardware
+            .port(*key)
+            .and_then(|port| port.info.as_ref());
         info.is_some_and(|info| info.master_sm_lid() != lid)
     };
     let ports = plan.lids.lids.keys().copied();

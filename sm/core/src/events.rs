@@ -61,7 +61,7 @@ impl Core {
             | PortEvent::SmChanged
             | PortEvent::ClientReregister
             | PortEvent::PkeyChanged => {
-                if let Some(local) = self.inventory.local {
+                if let Some(local) = self.inventory.hardware.local {
                     self.work.look_at_port(local);
                 }
             }
@@ -104,7 +104,7 @@ impl Core {
                 TrapWork::Notify(notice) => self.outbox.push(Effect::Notice(notice)),
                 TrapWork::AskSwitches => self.work.sweep_lightly(),
                 TrapWork::Read(switch) => {
-                    let name = self.inventory.name(switch);
+                    let name = self.inventory.hardware.name(switch);
                     self.work.look_at(switch, format!("trap 128 from {name}"));
                 }
                 TrapWork::ReadLater(switch, when) => {
@@ -169,14 +169,18 @@ impl Core {
     /// Handles the local link that trained again. The switch at its other end may have been reset,
     /// and then has no route to this port to report it.
     fn on_retrained(&mut self, now: Time) {
-        let Some(local) = self.inventory.local else {
+        let Some(local) = self.inventory.hardware.local else {
             return;
         };
-        let peer = self.inventory.port(local).and_then(|port| port.peer);
+        let peer = self
+            .inventory
+            .hardware
+            .port(local)
+            .and_then(|port| port.peer);
         if let Some(peer) = peer {
             let cause = format!(
                 "the local link to {} trained again",
-                self.inventory.name(peer.node)
+                self.inventory.hardware.name(peer.node)
             );
             self.work.look_at(peer.node, cause);
         }
@@ -199,14 +203,14 @@ impl Core {
         for (at, _) in self.fabric.end_ports() {
             let key = self.fabric.key(at);
             let differing = differing_blocks(
-                &Source::of_hosts(&self.inventory, &self.inventory.alias_guids),
+                &Source::of_hosts(&self.inventory.hardware, &self.inventory.alias_guids),
                 key,
                 Origin::Hosts,
             );
             if differing.is_empty() {
                 continue;
             }
-            if let Some(port) = self.inventory.port_mut(key) {
+            if let Some(port) = self.inventory.hardware.port_mut(key) {
                 for change in differing {
                     if port.managed.is_known(change.key.place) {
                         port.managed.mark_dirty(change.key.place);
@@ -364,8 +368,8 @@ impl Core {
         self.congestion.configure(&self.config.congestion);
         self.missing.use_design(self.config.design.clone());
         self.writing.forget_learnt();
-        self.inventory.habits = DeviceHabits::default();
-        self.inventory.capabilities = Arc::default();
+        self.inventory.hardware.habits = DeviceHabits::default();
+        self.inventory.hardware.capabilities = Arc::default();
         self.inventory.port_state_proofs = PortStateProofs::default();
         self.work.sweep_everything(false, "configuration reloaded");
     }
@@ -413,7 +417,7 @@ impl Core {
         if completion.lid_route_lost
             && let Some(switch) = completion.context.switch_by_lid()
         {
-            self.inventory.note_lost_by_lid(switch);
+            self.inventory.hardware.note_lost_by_lid(switch);
         }
         match (completion.context, &mut self.stage) {
             (Context::Sweep(query), Stage::Sweeping(sweep)) => {

@@ -206,7 +206,7 @@ impl ForeignWrites {
             let nodes = nodes.clone().filter(|(_, write)| keep(write, now));
             nodes.map(|(&guid, _)| guid).collect()
         };
-        let switches = inventory.switches().count().max(1);
+        let switches = inventory.hardware.switches().count().max(1);
         Samples {
             per_list: (SAMPLES / switches).clamp(1, SAMPLES_OF_SWITCH),
             turn,
@@ -264,7 +264,7 @@ impl ForeignWrites {
     /// longest pause: no reading of all parts ends it, as it does for switches.
     fn forgive_hosts(&mut self, inventory: &Inventory, now: Time) {
         for (&guid, write) in &mut self.nodes {
-            if !inventory.is_switch(guid) && now.since(write.last) > 2 * PAUSE_LAST {
+            if !inventory.hardware.is_switch(guid) && now.since(write.last) > 2 * PAUSE_LAST {
                 write.in_a_row = 0;
             }
         }
@@ -277,7 +277,7 @@ impl ForeignWrites {
             let ports = write.ports_with_other_lids();
             ports.map(move |port| PortKey::new(guid, port))
         });
-        keys.filter_map(|key| Some(inventory.port(key)?.guid))
+        keys.filter_map(|key| Some(inventory.hardware.port(key)?.guid))
             .collect()
     }
 
@@ -302,7 +302,7 @@ impl ForeignWrites {
             let text = format!(
                 "{} held other values than this manager had written: {}; packets may have been lost or gone astray; found {times} \
                  and written as planned each time; another host or manager sends it Sets, or it loses its tables: {remedy}",
-                inventory.name(guid),
+                inventory.hardware.name(guid),
                 write.parts()
             );
             let severity = match write.in_a_row {
@@ -323,7 +323,7 @@ impl ForeignWrites {
 
 /// The port, if it is Active: the tables of a port that was reset are forgotten, or it is not Active.
 fn active_port(inventory: &Inventory, key: PortKey) -> Option<&InventoryPort> {
-    inventory.port(key).filter(|port| port.is_active())
+    inventory.hardware.port(key).filter(|port| port.is_active())
 }
 
 /// The fields of PortInfo that were as planned and no longer are, by port.

@@ -188,11 +188,11 @@ impl Core {
         let mut work = Work::default();
         work.sweep_everything(false, "start");
         let mut inventory = Inventory::default();
-        inventory.habits = remembered.habits;
+        inventory.hardware.habits = remembered.habits;
         let links = Links::new(&config, &remembered.health);
         let mut avoid = remembered.avoid;
         links.isolate_again(&remembered.health, &mut avoid);
-        inventory.capabilities = remembered.capabilities;
+        inventory.hardware.capabilities = remembered.capabilities;
         inventory.local_before = remembered.local;
         m_keys::lay_generations(&mut config.policy, remembered.generations);
         Core {
@@ -389,7 +389,7 @@ impl Core {
 
     /// The stage under way, for operators.
     pub fn activity(&self) -> Activity {
-        self.stage.activity(self.inventory.len())
+        self.stage.activity(self.inventory.hardware.len())
     }
 
     /// The pass under way and the work that waits.
@@ -399,7 +399,7 @@ impl Core {
             activity: self.activity(),
             cause: cause.unwrap_or_default().to_owned(),
             since,
-            nodes: self.inventory.len(),
+            nodes: self.inventory.hardware.len(),
             outstanding: self.client.pending(),
             next: self.work.next_cause(),
             not_before: self.work.not_before(),
@@ -463,7 +463,7 @@ impl Core {
             }
         }
         self.follow_congestion(now);
-        let locked = self.inventory.count_locked();
+        let locked = self.inventory.hardware.count_locked();
         let is_news = self.first_sweep.has_news(&self.client.stats(), locked, now);
         if is_news | self.mastership.follow_silent(&self.inventory) {
             self.publish(now);
@@ -580,8 +580,8 @@ impl Core {
 
     /// Whether a port is a host's, other than this manager's.
     fn is_of_host(&self, port: PortKey) -> bool {
-        let own = self.inventory.local.map(|local| local.node);
-        let node = self.inventory.node(port.node);
+        let own = self.inventory.hardware.local.map(|local| local.node);
+        let node = self.inventory.hardware.node(port.node);
         let is_ca = node.is_some_and(|node| node.kind() == NodeType::Ca);
         is_ca && own != Some(port.node)
     }

@@ -54,7 +54,7 @@ impl LocalPort {
 
     /// The finding about a port that is down or was reset; `None` if it is neither.
     pub(super) fn finding(&self, inventory: &Inventory) -> Option<Finding> {
-        let local = inventory.local?;
+        let local = inventory.hardware.local?;
         let what = match (self.is_usable(inventory), self.has_retrained) {
             (false, _) => {
                 "is down: the subnet keeps its routes, and no fault in it is dealt with; rsm goes on by itself when the link is up; \
@@ -68,7 +68,7 @@ impl LocalPort {
         let text = format!(
             "port {} of this subnet manager, at {}, {what}",
             local.port,
-            inventory.name(local.node)
+            inventory.hardware.name(local.node)
         );
         let subject = Subject::Port(local);
         let kind = FindingKind::LocalPort;

@@ -162,14 +162,16 @@ pub(super) fn status(policy: &PortPolicy, inventory: &Inventory) -> MKeyStatus {
 /// if there are none.
 pub(super) fn finding(inventory: &Inventory) -> Option<Finding> {
     let behind = inventory.ports_behind().iter().copied();
-    let behind: Vec<PortKey> = behind.filter(|&port| !inventory.is_locked(port)).collect();
+    let behind: Vec<PortKey> = behind
+        .filter(|&port| !inventory.hardware.is_locked(port))
+        .collect();
     if behind.is_empty() {
         return None;
     }
     let names: Vec<String> = behind
         .iter()
         .take(SHOWN)
-        .map(|&port| inventory.port_name(port))
+        .map(|&port| inventory.hardware.port_name(port))
         .collect();
     let more = match behind.len() - names.len() {
         0 => String::new(),

@@ -391,8 +391,8 @@ impl Core {
         self.plans.note_gpus(state.gpus);
         self.adopt_generations(state.generations);
         self.writing.adopt(state.not_kept, state.reregister);
-        self.inventory.habits = state.habits;
-        self.inventory.capabilities = state.capabilities;
+        self.inventory.hardware.habits = state.habits;
+        self.inventory.hardware.capabilities = state.capabilities;
         let mut avoid = state.avoid;
         self.links.restore_health(&self.config, &state.health);
         self.links.isolate_again(&state.health, &mut avoid);
@@ -427,7 +427,7 @@ impl Core {
     /// sweep that waited for the grant did not know them.
     fn adopt_alias_guids(&mut self, aliases: Arc<AliasGuids>) {
         let mut ports = Vec::new();
-        for (guid, node) in self.inventory.nodes() {
+        for (guid, node) in self.inventory.hardware.nodes() {
             let named = (0_u8..).zip(&node.ports);
             let named = named.filter(|(_, port)| aliases.by_port.contains_key(&port.guid));
             ports.extend(named.map(|(number, _)| PortKey::new(guid, PortNum(number))));

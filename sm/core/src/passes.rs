@@ -179,7 +179,7 @@ impl Core {
         self.inventory
             .use_m_keys(&ports.m_keys, ports.m_key_protect);
         self.inventory.expected.clone_from(self.missing.expected());
-        self.inventory.use_names(&self.config.names);
+        self.inventory.hardware.use_names(&self.config.names);
     }
 
     /// Starts the sweep of a pass; `None` if the reason for it is gone.
@@ -256,7 +256,7 @@ impl Core {
         };
         let reading = self.mastership.take_reading();
         self.take_answers(&mut sweep, now);
-        if self.inventory.local.is_none() {
+        if self.inventory.hardware.local.is_none() {
             return self.wait_for_own_port(now);
         }
         self.first_sweep.end();
@@ -315,13 +315,13 @@ impl Core {
         sweep.finish(&mut self.inventory);
         self.inventory.rights.date(now);
         self.follow_generations();
-        let new_capabilities = self.inventory.take_new_capabilities();
+        let new_capabilities = self.inventory.hardware.take_new_capabilities();
         if new_capabilities && self.config.policy.adaptive.is_on() {
             // Hosts count as well: their capabilities show which of them accept packets out of
             // order.
             self.inventory.adaptive_trials.note_news();
         }
-        if self.inventory.habits.take_news() | new_capabilities {
+        if self.inventory.hardware.habits.take_news() | new_capabilities {
             self.remember();
         }
         if std::mem::take(&mut self.reports.show_suspects) {
@@ -418,7 +418,7 @@ impl Core {
             remembers: self.plans.generation() > 0,
         };
         taken_over_tables::decide(&mut self.inventory, self.writing.tables_decided(), trust);
-        self.writing.note_decided(self.inventory.mark());
+        self.writing.note_decided(self.inventory.hardware.mark());
     }
 
     /// Whether the plan in force is still right for an unchanged model.
@@ -445,10 +445,10 @@ impl Core {
 
     /// The model of the inventory: the model in force, updated by the writes since.
     pub(super) fn model(&mut self) -> Arc<Fabric> {
-        let touched = self.inventory.take_touched();
-        let fabric = self.fabric.follow(&self.inventory, &touched);
+        let touched = self.inventory.hardware.take_touched();
+        let fabric = self.fabric.follow(&self.inventory.hardware, &touched);
         debug_assert!(
-            fabric == Fabric::build(&self.inventory),
+            fabric == Fabric::build(&self.inventory.hardware),
             "what was written is touched: {touched:?}"
         );
         Arc::new(fabric)
@@ -535,6 +535,7 @@ impl Core {
         };
         let in_use = self
             .inventory
+            .hardware
             .switches()
             .any(|(guid, _, switch)| switch.info.linear_fdb_top().0 != 0 && !is_ours(guid));
         !in_use && self.on_mastership(now, |mastership, view| mastership.would_be_master(view))

@@ -327,7 +327,7 @@ fn ask_witness(client: &mut Client<Context>, inventory: &Inventory) -> bool {
     let Some(witness) = witness(inventory) else {
         return false;
     };
-    let Some(node) = inventory.node(witness) else {
+    let Some(node) = inventory.hardware.node(witness) else {
         return false;
     };
     let request = Request {
@@ -340,16 +340,17 @@ fn ask_witness(client: &mut Client<Context>, inventory: &Inventory) -> bool {
 }
 
 fn witness(inventory: &Inventory) -> Option<Guid> {
-    let local = inventory.local?;
-    let node = inventory.node(local.node)?;
-    let is_witness =
-        |end: &PortKey| inventory.is_switch(end.node) && !inventory.suspects.contains(&end.node);
+    let local = inventory.hardware.local?;
+    let node = inventory.hardware.node(local.node)?;
+    let is_witness = |end: &PortKey| {
+        inventory.hardware.is_switch(end.node) && !inventory.suspects.contains(&end.node)
+    };
     let beside = match node.is_switch() {
         true => {
             let mut peers = node.external_ports().filter_map(|(_, port)| port.peer);
             peers.find(is_witness)
         }
-        false => inventory.port(local)?.peer.filter(is_witness),
+        false => inventory.hardware.port(local)?.peer.filter(is_witness),
     };
     beside.map(|end| end.node)
 }

@@ -64,6 +64,7 @@ impl Core {
     fn is_mute(&self, guid: Guid) -> bool {
         let switch = self
             .inventory
+            .hardware
             .node(guid)
             .and_then(|node| node.switch.as_ref());
         self.inventory.suspects.contains(&guid)

@@ -188,7 +188,7 @@ impl Core {
         if let Some(cause) = cause {
             self.work.plan_again(cause);
         }
-        if push.learned() | self.inventory.habits.take_news() {
+        if push.learned() | self.inventory.hardware.habits.take_news() {
             self.remember();
         }
         // After a bring-up, the records of the push take more memory than the new model does.
@@ -213,7 +213,11 @@ impl Core {
     fn order_links(&mut self, wrote_tables: bool) {
         let waits = {
             let is_up = |port| {
-                let state = self.inventory.port(port).and_then(|port| port.state());
+                let state = self
+                    .inventory
+                    .hardware
+                    .port(port)
+                    .and_then(|port| port.state());
                 state.is_some_and(|state| state != PortState::Down)
             };
             let mut disabled = self.trials.detours.in_force().disabled();
@@ -390,7 +394,11 @@ impl Core {
             positions: self.plans.assigned.positions.clone(),
             group_ids: self.plans.assigned.group_ids.clone(),
             generations: self.rotation.stored(generations),
-            local: self.inventory.local.or(self.inventory.local_before),
+            local: self
+                .inventory
+                .hardware
+                .local
+                .or(self.inventory.local_before),
             gpus: Arc::default(),
             alias_guids: Arc::default(),
             cabling: self.missing.kept().clone(),
@@ -398,8 +406,8 @@ impl Core {
             health: Arc::new(self.links.saved_health(self.trials.detours.in_force())),
             overlay: self.trials.partitions.in_force().clone(),
             not_kept: self.writing.not_kept().clone(),
-            habits: self.inventory.habits.clone(),
-            capabilities: self.inventory.capabilities.clone(),
+            habits: self.inventory.hardware.habits.clone(),
+            capabilities: self.inventory.hardware.capabilities.clone(),
             generation: self.plans.generation(),
             footprints: self.mastership.news().footprints().clone(),
             is_pushing: self.mastership.news().is_pushing(),

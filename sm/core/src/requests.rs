@@ -71,7 +71,7 @@ pub(super) fn set(order: &Order, inventory: &Inventory) -> Request<Context> {
     Request {
         m_keys: order.m_keys,
         rounds: LOSSY_ROUNDS,
-        response_time: inventory.response_time(order.target),
+        response_time: inventory.hardware.response_time(order.target),
         ..Request::set(
             target,
             routes,

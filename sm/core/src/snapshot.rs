@@ -34,8 +34,8 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         expected: core.missing.expected().clone(),
         avoid: core.trials.detours.in_force().clone(),
         overlay: core.trials.partitions.in_force().clone(),
-        capabilities: core.inventory.capabilities.clone(),
-        adaptive: Arc::new(core.inventory.adaptive().collect()),
+        capabilities: core.inventory.hardware.capabilities.clone(),
+        adaptive: Arc::new(core.inventory.hardware.adaptive().collect()),
         slow_links: core.links.slow(core.manages()),
         m_keys: m_keys::status(&core.config.policy.ports, &core.inventory),
         congestion: core.congestion.manager().view().clone(),
@@ -60,7 +60,12 @@ fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
     let mut findings = fault::findings(&core.inventory, |subject| {
         core.silence.silences.severity(subject, now)
     });
-    findings.extend(core.inventory.habits.findings(&core.inventory));
+    findings.extend(
+        core.inventory
+            .hardware
+            .habits
+            .findings(&core.inventory.hardware),
+    );
     findings.extend(core.writing.not_kept().findings(&core.inventory));
     findings.extend(core.reports.findings().cloned());
     if is_master {
@@ -69,11 +74,11 @@ fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
         findings.extend(
             core.congestion
                 .manager()
-                .findings(|node| core.inventory.name(node)),
+                .findings(|node| core.inventory.hardware.name(node)),
         );
     }
     findings.extend(core.traps.findings(
-        |port| core.inventory.port_name(port),
+        |port| core.inventory.hardware.port_name(port),
         |port| place(core, port),
         |port| disables_babbling(port, &core.inventory, &core.config),
         now,
@@ -104,14 +109,18 @@ fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
 
 /// The name of a port and its cable, for the operator.
 fn place(core: &Core, port: PortKey) -> String {
-    let cable = core.inventory.cable_of(port);
-    format!("{} {cable}", core.inventory.port_name(port))
+    let cable = core.inventory.hardware.cable_of(port);
+    format!("{} {cable}", core.inventory.hardware.port_name(port))
 }
 
 /// Name of this subnet manager's port, for the operator.
 fn own_place(inventory: &Inventory) -> String {
-    match inventory.local {
-        Some(local) => format!("port {} of {}", local.port, inventory.name(local.node)),
+    match inventory.hardware.local {
+        Some(local) => format!(
+            "port {} of {}",
+            local.port,
+            inventory.hardware.name(local.node)
+        ),
         None => "this host".to_owned(),
     }
 }

@@ -97,8 +97,8 @@ impl TrapContext<'_> {
     /// The port that has `lid` by the plan in force, or, before there is one, by the last sweep.
     fn holder(&self, lid: Lid) -> Option<PortKey> {
         match self.plan {
-            Some(plan) => plan.holder(self.inventory, lid),
-            None => self.inventory.by_lid(lid),
+            Some(plan) => plan.holder(&self.inventory.hardware, lid),
+            None => self.inventory.hardware.by_lid(lid),
         }
     }
 }
@@ -319,7 +319,7 @@ impl TrapHandler {
             notice.set_issuer_lid(source);
         }
         let sender = match datagram.remote.lid {
-            Lid::NONE => context.inventory.local,
+            Lid::NONE => context.inventory.hardware.local,
             _ => context.holder(source),
         };
         let Some(sender) = sender else {
@@ -331,7 +331,7 @@ impl TrapHandler {
         };
         self.listen_for_babbling(&notice, sender, context, now);
         let is_within_share = self.sources.admit(sender, now);
-        let is_switch = context.inventory.is_switch(sender.node);
+        let is_switch = context.inventory.hardware.is_switch(sender.node);
         let trap_sender = TrapSender { source, is_switch };
         let is_of_node = |lid| context.holder(lid).is_some_and(|at| at.node == sender.node);
         if !is_credible(&notice, trap_sender, is_of_node) {
@@ -340,7 +340,11 @@ impl TrapHandler {
                 self.read_sender(source, is_switch, context, now);
             }
             // While LIDs change, the port that holds the source by the plan may not have sent it.
-            let info = context.inventory.port(sender).and_then(|port| port.info);
+            let info = context
+                .inventory
+                .hardware
+                .port(sender)
+                .and_then(|port| port.info);
             let is_sender = info.is_some_and(|info| info.lid() == source);
             let is_settled = is_sender && !context.is_pushing;
             let is_never_honest = is_settled && is_never_honest(&notice, trap_sender);
@@ -449,7 +453,7 @@ impl TrapHandler {
             self.work.push_back(TrapWork::AskSwitches);
             return;
         };
-        let node = context.inventory.node(at.node);
+        let node = context.inventory.hardware.node(at.node);
         let ports = node.map_or(0, |node| u32::from(node.info.num_ports()));
         self.work
             .push_back(match self.pauses.admit(at.node, ports, now) {
@@ -463,7 +467,7 @@ impl TrapHandler {
             return;
         };
         let port = PortKey::new(at.node, threshold.port_num());
-        if context.inventory.port(port).is_some() {
+        if context.inventory.hardware.port(port).is_some() {
             self.work.push_back(TrapWork::CountErrors(port));
         }
     }
@@ -482,7 +486,7 @@ impl TrapHandler {
             }
             _ => sender,
         };
-        if context.inventory.port(port).is_some() && self.babbling.heard(port, now) {
+        if context.inventory.hardware.port(port).is_some() && self.babbling.heard(port, now) {
             if link_of_babbling(port, context.inventory, context.config).is_some() {
                 self.work.push_back(TrapWork::DisableLink);
             }
@@ -564,8 +568,8 @@ impl TrapHandler {
             let report = Violation {
                 port,
                 reporter,
-                is_by_switch: context.inventory.is_switch(reporter.node),
-                is_set: is_set && context.inventory.manager(port).is_none(),
+                is_by_switch: context.inventory.hardware.is_switch(reporter.node),
+                is_set: is_set && context.inventory.hardware.manager(port).is_none(),
             };
             if self.violation(report, now) {
                 self.work.push_back(TrapWork::Publish);
@@ -586,12 +590,13 @@ fn source_of(trap: &Datagram, inventory: &Inventory) -> Lid {
 /// The switch port to disable for a babbling port. `None` if its link stays: the operator does not
 /// want it, the port is a switch's, or it is this manager's link.
 fn link_of_babbling(port: PortKey, inventory: &Inventory, config: &CoreConfig) -> Option<PortKey> {
-    let peer = inventory.port(port)?.peer?;
-    (disables_babbling(port, inventory, config) && inventory.is_switch(peer.node)).then_some(peer)
+    let peer = inventory.hardware.port(port)?.peer?;
+    (disables_babbling(port, inventory, config) && inventory.hardware.is_switch(peer.node))
+        .then_some(peer)
 }
 
 /// Whether the link of a babbling port is disabled, or about to be.
 pub(super) fn disables_babbling(port: PortKey, inventory: &Inventory, config: &CoreConfig) -> bool {
-    let is_own = inventory.local == Some(port);
-    config.health.disables_babbling && !is_own && !inventory.is_switch(port.node)
+    let is_own = inventory.hardware.local == Some(port);
+    config.health.disables_babbling && !is_own && !inventory.hardware.is_switch(port.node)
 }

@@ -67,7 +67,10 @@ impl Mastership {
         let Some(own) = inventory.own_info().map(|info| info.lid()) else {
             return;
         };
-        let known = inventory.port(key).and_then(|port| port.info.as_ref());
+        let known = inventory
+            .hardware
+            .port(key)
+            .and_then(|port| port.info.as_ref());
         let followed = known.is_some_and(|info| info.master_sm_lid() == own);
         let master = PortInfo::from_data(data).master_sm_lid();
         if followed && master != own && master.is_unicast() {
@@ -107,7 +110,7 @@ impl Mastership {
         now: Time,
     ) {
         let is_checked = doubt == MastershipDoubt::Paused && self.check_epoch();
-        let Some(local) = view.inventory.local else {
+        let Some(local) = view.inventory.hardware.local else {
             return;
         };
         self.act(Action::HaltPush);
@@ -148,7 +151,7 @@ impl Mastership {
         let (target, ways) = match (question, key) {
             (Question::Lid(lid), _) => (u64::from(lid.0), lid.into()),
             (_, Some(key)) => {
-                let Some((path, alternate)) = inventory.way_to(key) else {
+                let Some((path, alternate)) = inventory.hardware.way_to(key) else {
                     return;
                 };
                 (key.node.0, Routes::to_agent(None, path, alternate))
@@ -156,7 +159,7 @@ impl Mastership {
             (_, None) => return,
         };
         let holder = match question {
-            Question::Lid(lid) => inventory.by_lid(lid),
+            Question::Lid(lid) => inventory.hardware.by_lid(lid),
             _ => key,
         };
         let m_keys = match holder {
@@ -206,7 +209,7 @@ impl Mastership {
 
     /// Handles PortInfo of the own port, whose MasterSMLID shows its master.
     fn on_own_port(&mut self, key: PortKey, info: &PortInfo, view: &View<'_>) {
-        let known = view.inventory.port(key).and_then(|port| port.info);
+        let known = view.inventory.hardware.port(key).and_then(|port| port.info);
         let Some(known) = known else { return };
         let master = info.master_sm_lid();
         let follows_another = master.is_unicast() && master != info.lid() && master != known.lid();
@@ -222,7 +225,7 @@ impl Mastership {
 
     /// Handles SMInfo of the manager behind a port, or its silence.
     fn on_manager(&mut self, key: PortKey, info: Option<&SmInfo>, view: &mut View<'_>) {
-        view.inventory.put_manager(key, info.copied());
+        view.inventory.hardware.put_manager(key, info.copied());
         if let Some(inquiry) = &mut self.doubts.inquiry {
             inquiry.note_manager(key, info.is_some());
         }
@@ -231,8 +234,8 @@ impl Mastership {
     fn on_manager_at(&mut self, lid: Lid, info: &SmInfo, view: &mut View<'_>) {
         let is_other =
             info.guid() != view.inventory.own_guid() && self.counts(info.guid(), info.sm_key());
-        match view.inventory.by_lid(lid) {
-            Some(key) if view.inventory.local != Some(key) => {
+        match view.inventory.hardware.by_lid(lid) {
+            Some(key) if view.inventory.hardware.local != Some(key) => {
                 self.on_manager(key, Some(info), view);
             }
             // LIDs were assigned anew: a discovery finds the port with this LID.
@@ -299,7 +302,7 @@ impl Mastership {
         };
         inquiry.asked = None;
         let questions: Vec<Question> = inquiry.heard().map(Question::Manager).collect();
-        let own = view.inventory.local.map(Question::OwnPort);
+        let own = view.inventory.hardware.local.map(Question::OwnPort);
         for question in own.into_iter().chain(questions) {
             self.ask_urgently(question, view);
         }
@@ -381,9 +384,10 @@ impl Mastership {
     /// Asks managers that show IsSM and did not answer before. The sweep does not wait for them.
     pub fn ask_silent_managers(&mut self, view: &View<'_>) {
         let inventory = &*view.inventory;
-        let silent = manager_ports(inventory).filter(|&key| inventory.manager(key).is_none());
+        let silent =
+            manager_ports(inventory).filter(|&key| inventory.hardware.manager(key).is_none());
         for key in silent {
-            if let Some((path, alternate)) = inventory.way_to(key) {
+            if let Some((path, alternate)) = inventory.hardware.way_to(key) {
                 self.act(Action::Ask(Box::new(Request::get(
                     key.node.0,
                     Routes::to_agent(None, path, alternate),
@@ -408,7 +412,7 @@ impl Mastership {
             return;
         }
         let info = *SmInfo::from_data(&response.data);
-        view.inventory.put_manager(key, Some(info));
+        view.inventory.hardware.put_manager(key, Some(info));
         if info.sm_state() == SmState::Master && self.counts(info.guid(), info.sm_key()) {
             self.doubts.suspicion = Some(Suspicion { lid: None });
         }

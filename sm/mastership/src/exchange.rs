@@ -28,7 +28,7 @@ impl Mastership {
         let request = Smp::from_bytes(&datagram.mad);
         let has_key = view
             .inventory
-            .accepts_m_key(view.inventory.local, request.m_key());
+            .accepts_m_key(view.inventory.hardware.local, request.m_key());
         let is_order = request.header().method() == Method::SET;
         if !is_order && self.may_be_replaced() {
             // A request that is dropped is repeated by its sender.
@@ -246,7 +246,7 @@ impl Mastership {
         asked: Asked,
         view: &View<'_>,
     ) -> Option<Request<Asked>> {
-        let (path, alternate) = view.inventory.way_to(other.port)?;
+        let (path, alternate) = view.inventory.hardware.way_to(other.port)?;
         let routes = Routes::to_agent(None, path, alternate);
         let data = *self.sm_info(view).as_data();
         let PortKey { node, .. } = other.port;

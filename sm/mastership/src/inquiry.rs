@@ -203,7 +203,7 @@ impl Inquiry {
 
 /// Ports with a subnet manager, by IsSM or an earlier answer, in their order; without the own port.
 pub(crate) fn manager_ports(inventory: &Inventory) -> impl Iterator<Item = PortKey> + '_ {
-    inventory.nodes().flat_map(move |(guid, node)| {
+    inventory.hardware.nodes().flat_map(move |(guid, node)| {
         let end_ports = if node.is_switch() {
             0..1
         } else {
@@ -218,9 +218,9 @@ pub(crate) fn manager_ports(inventory: &Inventory) -> impl Iterator<Item = PortK
                 )
             })
             .filter(move |(key, port)| {
-                inventory.manager(*key).is_some() || port.info.as_ref().is_some_and(shows)
+                inventory.hardware.manager(*key).is_some() || port.info.as_ref().is_some_and(shows)
             })
             .map(|(key, _)| key)
-            .filter(move |&key| inventory.local != Some(key))
+            .filter(move |&key| inventory.hardware.local != Some(key))
     })
 }

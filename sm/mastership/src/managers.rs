@@ -227,7 +227,13 @@ impl Mastership {
     /// epoch.
     pub fn findings(&self, inventory: &Inventory) -> Vec<Finding> {
         let mut findings: Vec<Finding> = self.findings_of_masters().collect();
-        let place = |port| format!("{} {}", inventory.port_name(port), inventory.cable_of(port));
+        let place = |port| {
+            format!(
+                "{} {}",
+                inventory.hardware.port_name(port),
+                inventory.hardware.cable_of(port)
+            )
+        };
         findings.extend(self.election.orders.findings(place));
         findings.extend(self.epoch.finding());
         if self.is_master() {
@@ -315,7 +321,7 @@ impl Mastership {
             other.guid,
             other.lid,
             other.priority,
-            inventory.cable_of(other.port)
+            inventory.hardware.cable_of(other.port)
         )
     }
 

@@ -19,9 +19,9 @@ pub(crate) enum ElectionOutcome {
 /// All subnet managers that answered, in the order of their ports.
 pub fn others(inventory: &Inventory) -> Vec<Other> {
     let other = |port: PortKey| {
-        let node = inventory.node(port.node)?;
+        let node = inventory.hardware.node(port.node)?;
         let record = node.port(port.port)?;
-        let sm = inventory.manager(port)?;
+        let sm = inventory.hardware.manager(port)?;
         Some(Other {
             port,
             guid: sm.guid(),
@@ -29,12 +29,13 @@ pub fn others(inventory: &Inventory) -> Vec<Other> {
             priority: sm.priority(),
             state: sm.sm_state(),
             sm_key: sm.sm_key(),
-            name: inventory.name(port.node),
+            name: inventory.hardware.name(port.node),
         })
     };
     let ports = inventory
+        .hardware
         .managers()
-        .filter(|&port| inventory.local != Some(port));
+        .filter(|&port| inventory.hardware.local != Some(port));
     ports.filter_map(other).collect()
 }
 

@@ -38,7 +38,10 @@ impl SilentManagers {
     /// differ from the published ones.
     pub(crate) fn follow(&mut self, inventory: &Inventory) -> bool {
         self.ports.retain(|&port| {
-            let info = inventory.port(port).and_then(|port| port.info.as_ref());
+            let info = inventory
+                .hardware
+                .port(port)
+                .and_then(|port| port.info.as_ref());
             info.is_some_and(|info| info.capability_mask().contains(CapabilityMask::IS_SM))
         });
         let is_news = self.ports != self.published;
@@ -57,9 +60,9 @@ impl SilentManagers {
             let text = format!(
                 "the subnet manager of {} ({}), {}, answers no SMInfo: its process is stopped or \
                  hangs, and may write the subnet when it goes on; let it go on, or end it",
-                inventory.port_name(port),
+                inventory.hardware.port_name(port),
                 port.node,
-                inventory.cable_of(port)
+                inventory.hardware.cable_of(port)
             );
             let subject = Subject::Port(port);
             Finding::new(FindingKind::ManagerSilent, subject, Severity::Warning, text)

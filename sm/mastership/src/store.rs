@@ -33,7 +33,7 @@ impl Mastership {
                 if self.election.role == Role::Discovering
                     && matches!(scope, SweepScope::Full { .. })
                     && !self.election.starts_inactive
-                    && view.inventory.local.is_some() =>
+                    && view.inventory.hardware.local.is_some() =>
             {
                 if view.is_shut_out() {
                     return false;

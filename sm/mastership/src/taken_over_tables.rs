@@ -32,15 +32,15 @@ pub struct Trust {
 pub fn begin(inventory: &mut Inventory, routes_adaptively: bool) {
     // A standby's searches for paths do not belong to the takeover.
     drop(inventory.take_searched());
-    inventory.forget_taken_over();
-    let switches = inventory.switches();
+    inventory.hardware.forget_taken_over();
+    let switches = inventory.hardware.switches();
     // Other switches are not touched: what is known of them stays as last computed.
     let unverified: Vec<Guid> = switches
         .filter(|(_, _, switch)| routes_adaptively || is_unverified(switch))
         .map(|(guid, ..)| guid)
         .collect();
     for guid in unverified {
-        if let Some(switch) = inventory.switch_mut(guid) {
+        if let Some(switch) = inventory.hardware.switch_mut(guid) {
             switch.lft.trust();
             switch.adaptive.forget();
             switch.keeps_adaptive_routing = false;
@@ -53,9 +53,9 @@ pub fn begin(inventory: &mut Inventory, routes_adaptively: bool) {
 pub fn decide(inventory: &mut Inventory, since: Mark, trust: Trust) {
     let own = inventory.own_port().and_then(|port| port.info.as_ref());
     let own_lid = own.map_or(Lid::NONE, |info| info.lid());
-    let written: Vec<Guid> = inventory.written_since(since).collect();
+    let written: Vec<Guid> = inventory.hardware.written_since(since).collect();
     for guid in written {
-        let Some((switch, ports)) = inventory.switch_with_ports_mut(guid) else {
+        let Some((switch, ports)) = inventory.hardware.switch_with_ports_mut(guid) else {
             continue;
         };
         let is_new = !std::mem::replace(&mut switch.taken_over, true);
@@ -71,7 +71,7 @@ pub fn decide(inventory: &mut Inventory, since: Mark, trust: Trust) {
 
 /// Distrusts all tables, because the operator wants every block written.
 pub fn distrust_all(inventory: &mut Inventory) {
-    for switch in inventory.switches_mut() {
+    for switch in inventory.hardware.switches_mut() {
         switch.lft.distrust();
         switch.adaptive.forget();
         switch.keeps_adaptive_routing = false;
@@ -80,8 +80,8 @@ pub fn distrust_all(inventory: &mut Inventory) {
 
 /// Findings about switches whose packets may take other paths than the routes in force.
 pub fn findings(inventory: &Inventory) -> impl Iterator<Item = Finding> + '_ {
-    inventory.adaptive().filter_map(move |guid| {
-            let node = inventory.node(guid)?;
+    inventory.hardware.adaptive().filter_map(move |guid| {
+            let node = inventory.hardware.node(guid)?;
             let switch = node.switch.as_ref()?;
             if switch.adaptive.is_own() && !switch.keeps_adaptive_routing {
                 return None;
@@ -100,7 +100,7 @@ pub fn findings(inventory: &Inventory) -> impl Iterator<Item = Finding> + '_ {
             };
             let text = format!(
                 "{} routes adaptively (ARInfo), as another subnet manager left it: packets may take ways that are not those in force and that no proof covers; {why}",
-                inventory.name(guid)
+                inventory.hardware.name(guid)
             );
             let (kind, subject) = (FindingKind::AdaptiveRouting, Subject::Node(guid));
             Some(Finding::new(kind, subject, severity, text))

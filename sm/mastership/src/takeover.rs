@@ -70,7 +70,7 @@ impl Mastership {
         }
         let silent = self.polls.silent() as usize;
         let m_keys = view.inventory.m_keys_to_manager(port, silent);
-        let Some((path, alternate)) = view.inventory.way_to(port) else {
+        let Some((path, alternate)) = view.inventory.hardware.way_to(port) else {
             return;
         };
         let routes = Routes::to_agent(self.polls.turn(lid), path, alternate);
@@ -259,7 +259,7 @@ impl Mastership {
         let reading_ahead = self.follower.reading_ahead.as_ref();
         // A takeover marks ARInfo as unverified, and reads it again.
         let routes_adaptively =
-            view.policy.adaptive.is_on() || view.inventory.adaptive().next().is_some();
+            view.policy.adaptive.is_on() || view.inventory.hardware.adaptive().next().is_some();
         if reading_ahead.is_some_and(|reading_ahead| reading_ahead.is_fresh(now))
             || !self.follower.has_caught_up()
             || routes_adaptively
@@ -290,7 +290,8 @@ impl Mastership {
         };
         let blocks = managers_blocks(inventory, Some(master.port));
         let (sweep, blocks) = Sweep::start_ahead(inventory, policy, &blocks);
-        self.follower.reading_ahead = Some(ReadingAhead::new(blocks, inventory.epoch, now));
+        self.follower.reading_ahead =
+            Some(ReadingAhead::new(blocks, inventory.hardware.epoch, now));
         Some(sweep)
     }
 
@@ -303,7 +304,8 @@ impl Mastership {
     ) -> bool {
         let is_standby = self.is_standby();
         let reading_ahead = self.follower.reading_ahead.as_mut();
-        let Some(reading_ahead) = reading_ahead.filter(|one| one.is_of(inventory.epoch)) else {
+        let Some(reading_ahead) = reading_ahead.filter(|one| one.is_of(inventory.hardware.epoch))
+        else {
             return false;
         };
         if !is_standby {
@@ -331,7 +333,7 @@ impl Mastership {
     fn goes_on_reading_ahead(&self, view: &View<'_>, now: Time) -> bool {
         let reading_ahead = self.follower.reading_ahead.as_ref();
         let is_open = reading_ahead.is_some_and(|one| {
-            !one.is_complete() && one.is_of(view.inventory.epoch) && one.is_fresh(now)
+            !one.is_complete() && one.is_of(view.inventory.hardware.epoch) && one.is_fresh(now)
         });
         self.follower.is_current && is_open && matches!(view.stage, StageView::Sweeping { .. })
     }
@@ -370,7 +372,7 @@ impl Mastership {
         let goes_on = self.goes_on_reading_ahead(view, now);
         let is_current = std::mem::take(&mut self.follower.is_current);
         match before {
-            Role::Standby { master } if is_current && view.inventory.local.is_some() => {
+            Role::Standby { master } if is_current && view.inventory.hardware.local.is_some() => {
                 let prepared = self.preparation.take(view.claims, view.positions);
                 let (prepared, comparison) = prepared.unzip();
                 if let Some(comparison) = comparison {
@@ -378,14 +380,14 @@ impl Mastership {
                 }
                 self.succession = Succession::after(master.port, prepared);
                 // The former master's SMInfo is from the time when it answered.
-                view.inventory.put_manager(master.port, None);
+                view.inventory.hardware.put_manager(master.port, None);
                 let reading_ahead = match goes_on {
                     true => self.follower.reading_ahead.take(),
                     false => None,
                 };
                 match reading_ahead {
                     Some(reading_ahead) => {
-                        let local = view.inventory.local;
+                        let local = view.inventory.hardware.local;
                         self.succession.enter(reading_ahead.blocks, local);
                         self.act(Action::GoOnAsSuccession(CAUSE));
                     }
@@ -414,7 +416,7 @@ impl Mastership {
         now: Time,
     ) -> Sweep {
         let before = self.succession.before;
-        let (sweep, blocks) = match (self.take_reading_ahead(now), inventory.local) {
+        let (sweep, blocks) = match (self.take_reading_ahead(now), inventory.hardware.local) {
             (Some(scouted), Some(local)) => {
                 let own = vec![Query::Port(local)];
                 let mut sweep = Sweep::start_reading(inventory, policy, own);
@@ -428,7 +430,7 @@ impl Mastership {
                 Sweep::start_succession(inventory, policy, &blocks)
             }
         };
-        self.succession.enter(blocks, inventory.local);
+        self.succession.enter(blocks, inventory.hardware.local);
         sweep
     }
 
@@ -466,8 +468,8 @@ impl Mastership {
 
 /// The blocks of forwarding tables with the LIDs of this manager and of the one `before`.
 fn managers_blocks(inventory: &Inventory, before: Option<PortKey>) -> BTreeSet<u16> {
-    let lid = |key: PortKey| Some(inventory.port(key)?.info.as_ref()?.lid());
-    let lids = [inventory.local, before].into_iter().flatten();
+    let lid = |key: PortKey| Some(inventory.hardware.port(key)?.info.as_ref()?.lid());
+    let lids = [inventory.hardware.local, before].into_iter().flatten();
     let lids = lids.filter_map(lid).filter(|&lid| lid != Lid::NONE);
     lids.map(|lid| (lid.index() / LFT_BLOCK) as u16).collect()
 }

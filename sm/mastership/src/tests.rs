@@ -30,7 +30,7 @@ struct Bench {
 impl Bench {
     fn new(policy: MastershipPolicy) -> Bench {
         let mut inventory = Inventory::default();
-        inventory.local = Some(PortKey::new(Guid(1), PortNum(1)));
+        inventory.hardware.local = Some(PortKey::new(Guid(1), PortNum(1)));
         Bench {
             mastership: Mastership::new(policy, false),
             inventory,
@@ -193,7 +193,7 @@ fn a_deposed_master_sets_nothing_from_then_on_and_an_older_grant_does_not_count(
     assert!(bench.grant(epoch(1)));
     assert!(bench.settle());
     // Without a port of its own it has no manager to ask.
-    bench.inventory.local = None;
+    bench.inventory.hardware.local = None;
     let ((), actions) = bench.call(AT_ONCE, |mastership, view, now| {
         mastership.on_deposed(epoch(2), view, now);
     });

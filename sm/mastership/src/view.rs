@@ -51,8 +51,8 @@ impl View<'_> {
     /// The port that has `lid` by the plan in force, or, before there is one, by the last sweep.
     pub(crate) fn holder(&self, lid: Lid) -> Option<PortKey> {
         match self.plan {
-            Some(plan) => plan.holder(self.inventory, lid),
-            None => self.inventory.by_lid(lid),
+            Some(plan) => plan.holder(&self.inventory.hardware, lid),
+            None => self.inventory.hardware.by_lid(lid),
         }
     }
 
@@ -70,6 +70,6 @@ impl View<'_> {
 
     /// Whether [`View::is_shut_out`] may hold at the end of the sweep under way.
     pub(crate) fn may_be_shut_out(&self) -> bool {
-        self.guards_gets() && self.inventory.len() == 1
+        self.guards_gets() && self.inventory.hardware.len() == 1
     }
 }

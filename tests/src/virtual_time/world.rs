@@ -235,7 +235,10 @@ impl World {
     /// No foreign subnet manager is at the port, or rsm has no LID.
     pub fn order(&mut self, attach: AttachId, control: SmControl) {
         let inventory = self.manager().core().inventory();
-        let own = inventory.local.and_then(|local| inventory.port(local));
+        let own = inventory
+            .hardware
+            .local
+            .and_then(|local| inventory.hardware.port(local));
         let lid = own
             .and_then(|port| port.info.as_ref())
             .expect("our port has been read")

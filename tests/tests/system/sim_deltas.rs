@@ -26,22 +26,23 @@ struct Places {
 
 fn places(world: &World) -> Places {
     let inventory = world.manager().core().inventory();
-    let own = inventory.local.expect("it is known");
-    let own_leaf = inventory.port(own).and_then(|port| port.peer);
+    let own = inventory.hardware.local.expect("it is known");
+    let own_leaf = inventory.hardware.port(own).and_then(|port| port.peer);
     let own_leaf = own_leaf.expect("it is cabled").node;
     let is_host = |guid| {
         inventory
+            .hardware
             .node(guid)
             .is_some_and(|node| node.kind() == NodeType::Ca)
     };
     let ends = |leaf: Guid, host: bool| {
-        let node = inventory.node(leaf).expect("it is there");
+        let node = inventory.hardware.node(leaf).expect("it is there");
         let ports = node.external_ports();
         let ends = ports.filter_map(|(port, record)| Some((port, record.peer?.node)));
         let ends = ends.filter(|&(_, peer)| is_host(peer) == host);
         ends.map(|(port, _)| (leaf, port)).collect::<Vec<End>>()
     };
-    let switches = || inventory.switches().map(|(guid, _, _)| guid);
+    let switches = || inventory.hardware.switches().map(|(guid, _, _)| guid);
     let leaf = switches()
         .filter(|&guid| guid != own_leaf)
         .find(|&guid| !ends(guid, true).is_empty())
@@ -94,7 +95,7 @@ fn but_for_paths(whole: Vec<Whole>) -> Vec<Whole> {
 fn assert_tables_shared(world: &World) {
     let core = world.manager().core();
     let plan = core.plan().expect("it is up");
-    for (guid, _, switch) in core.inventory().switches() {
+    for (guid, _, switch) in core.inventory().hardware.switches() {
         let planned = plan.table(guid).expect("it is planned");
         assert!(switch.lft.entries().is_shared_with(planned), "{guid}");
     }
@@ -190,6 +191,7 @@ const FEW: Lid = Lid(0xC001);
 fn hosts(world: &World) -> Vec<Guid> {
     let inventory = world.manager().core().inventory();
     let hosts = inventory
+        .hardware
         .nodes()
         .filter(|(_, node)| node.kind() == NodeType::Ca);
     let ports = hosts.flat_map(|(_, node)| node.external_ports());

@@ -152,7 +152,13 @@ fn trap_of_the_own_node_from_lid_0_is_repressed_and_has_an_issuer() {
     assert_eq!(world.sim.counters().traps - before, 1);
     let notice = world.manager().notices().last().unwrap();
     assert_eq!(notice.issuer_lid(), lid);
-    let known = world.manager().core().inventory().node(own).unwrap();
+    let known = world
+        .manager()
+        .core()
+        .inventory()
+        .hardware
+        .node(own)
+        .unwrap();
     assert_eq!(known.described(), "renamed");
 }
 
@@ -173,7 +179,7 @@ fn values_of_real_devices_are_no_finding_and_no_difference() {
         assert_eq!(world.requests().count(Method::SET), 0, "{devices}");
         expect::assert_no_findings(&world);
         let inventory = world.manager().core().inventory();
-        for (guid, node) in inventory.nodes() {
+        for (guid, node) in inventory.hardware.nodes() {
             for (number, port) in node.external_ports().filter(|(_, port)| port.is_up()) {
                 let info = port.info.as_ref().unwrap();
                 let speed = info.effective_speed();
@@ -185,7 +191,10 @@ fn values_of_real_devices_are_no_finding_and_no_difference() {
             }
         }
         for switch in world.nodes(NodeKind::Switch) {
-            let port0 = inventory.port(PortKey::new(switch, PortNum::ZERO)).unwrap();
+            let port0 = inventory
+                .hardware
+                .port(PortKey::new(switch, PortNum::ZERO))
+                .unwrap();
             assert_eq!(port0.state(), Some(PortState::Active), "{devices}");
         }
     }

@@ -163,7 +163,7 @@ fn the_finding_of_a_manager_with_another_sm_key_names_it_and_its_cable() {
     let guid = world.foreign(stranger).guid;
     let peer = world.sim.peer(guid, PortNum(1)).expect("it is there");
     let (switch, port) = peer.expect("it is cabled");
-    let switch = world.manager().core().inventory().name(switch);
+    let switch = world.manager().core().inventory().hardware.name(switch);
     let text = finding(&world, FindingKind::ManagerNotAllowed)
         .unwrap()
         .text;
@@ -328,6 +328,7 @@ fn a_standby_obeys_its_master_alone_and_shows_that_it_is_not_active() {
     for _ in 0..20 {
         world.order(master, SmControl::DISCOVER);
         world.run_for(Duration::from_millis(500));
+        println!("{:?}", world.manager().core().role());
     }
     let answers = &world.foreign(master).answers;
     let obeyed = answers.iter().filter(|&&status| status == Status::OK);

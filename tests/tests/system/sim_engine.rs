@@ -99,7 +99,10 @@ fn an_engine_withdrawn_before_its_start_is_not_tried() {
     let progress = world.manager().core().progress();
     assert!(matches!(progress.activity, Activity::Sweeping { .. }));
     assert_eq!(progress.cause, "requested");
-    assert_eq!(progress.nodes, world.manager().core().inventory().len());
+    assert_eq!(
+        progress.nodes,
+        world.manager().core().inventory().hardware.len()
+    );
     assert!(progress.outstanding > 0);
     for ticket in [2, 3] {
         world.command(Command::Engine {

@@ -49,7 +49,7 @@ fn catch_up(world: &mut World) {
 
 /// The state of each node and port as a manager knows it, in words.
 fn known_by(world: &World, index: usize) -> BTreeMap<String, String> {
-    let fabric = Fabric::build(world.managers()[index].core().inventory());
+    let fabric = Fabric::build(&world.managers()[index].core().inventory().hardware);
     let mut known = BTreeMap::new();
     for node in fabric.nodes() {
         let switch = node.switch.map(|mut info| {
@@ -86,14 +86,14 @@ fn assert_followed(world: &World) {
         assert_eq!(standby.get(part), Some(known), "{part}");
     }
     assert_eq!(standby.len(), master.len());
-    let fabric = Fabric::build(inventory);
+    let fabric = Fabric::build(&inventory.hardware);
     for node in fabric.nodes() {
         for (number, port) in node.end_ports() {
             let held = world.sim.port_info(node.guid, number).expect("it is there");
             assert_eq!(port.lid(), held.lid(), "{} port {number}", node.guid);
         }
     }
-    for (guid, _, switch) in inventory.switches() {
+    for (guid, _, switch) in inventory.hardware.switches() {
         let held = world.sim.lft(guid).expect("it is a switch");
         let top = switch.info.linear_fdb_top();
         assert!(switch.lft.is_complete(top), "{guid}");
@@ -104,7 +104,7 @@ fn assert_followed(world: &World) {
                 "{guid} {lid}"
             );
         }
-        let master = world.managers()[0].core().inventory().node(guid);
+        let master = world.managers()[0].core().inventory().hardware.node(guid);
         let master = master.and_then(|node| node.switch.as_ref());
         let masks = master.map(|switch| switch.mft.content());
         assert_eq!(masks, Some(switch.mft.content()), "{guid}");
@@ -193,6 +193,7 @@ fn a_rebooted_switch_new_cables_and_members_are_followed() {
     let ports: Vec<Guid> = world.managers()[0]
         .core()
         .inventory()
+        .hardware
         .nodes()
         .filter(|(_, node)| !node.is_switch())
         .flat_map(|(_, node)| node.external_ports().map(|(_, port)| port.guid))

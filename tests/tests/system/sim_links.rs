@@ -27,6 +27,7 @@ fn cable(world: &World, between_switches: bool) -> (End, End) {
         .manager()
         .core()
         .inventory()
+        .hardware
         .local
         .map(|local| local.node);
     reach
@@ -48,6 +49,7 @@ fn leaf(world: &World) -> Guid {
         .manager()
         .core()
         .inventory()
+        .hardware
         .local
         .expect("it is known");
     let own = world
@@ -224,7 +226,7 @@ fn a_host_whose_cable_comes_back_is_served_again() {
 #[test]
 fn the_manager_recovers_when_its_own_cable_comes_back() {
     let mut world = World::brought_up(TREE, Settings::default());
-    let local = world.manager().core().inventory().local.unwrap();
+    let local = world.manager().core().inventory().hardware.local.unwrap();
     world.sim.unlink(local.node, local.port).unwrap();
     world.run_for(Duration::from_secs(30));
     // Meanwhile another cable is lost, and no trap can reach the manager.
@@ -289,7 +291,15 @@ fn a_switch_whose_power_comes_back_is_used_again() {
     world.settle(LIMIT);
     // The hosts behind the switch are included.
     assert_as_new_but_for(&world, &["switch-missing"]);
-    assert!(world.manager().core().inventory().node(switch).is_none());
+    assert!(
+        world
+            .manager()
+            .core()
+            .inventory()
+            .hardware
+            .node(switch)
+            .is_none()
+    );
     world.sim.power_on(switch).unwrap();
     world.settle(LIMIT);
     assert_as_new(&world);

@@ -168,7 +168,11 @@ fn a_standby_reads_the_subnet_at_every_level_and_no_port_counts_a_wrong_key() {
         wait_ready(&mut world);
         let standby = &world.managers()[1];
         assert!(matches!(standby.core().role(), Role::Standby { .. }));
-        assert_eq!(standby.core().inventory().len(), 36, "level {protection}");
+        assert_eq!(
+            standby.core().inventory().hardware.len(),
+            36,
+            "level {protection}"
+        );
         assert_eq!(faults(&world, 1), [""; 0], "level {protection}");
         assert_eq!(violations(&world), before, "level {protection}");
     }
@@ -188,7 +192,7 @@ fn a_standby_follows_rotations_and_only_the_port_of_the_master_counts_a_wrong_ke
             wait_ready(&mut world);
             let standby = world.managers()[1].core();
             assert_eq!(standby.inventory().ports_behind().len(), 0);
-            assert_eq!(standby.inventory().len(), 36, "level {protection}");
+            assert_eq!(standby.inventory().hardware.len(), 36, "level {protection}");
         }
         let guesses = violations(&world) - before;
         assert!(guesses <= 3 * POLLS, "level {protection}: {guesses}");

@@ -65,7 +65,7 @@ fn named(world: &World, names: &[&str]) -> Vec<Guid> {
         let switches = world.nodes(NodeKind::Switch);
         let matching = switches
             .into_iter()
-            .filter(|&guid| inventory.name(guid).contains(name));
+            .filter(|&guid| inventory.hardware.name(guid).contains(name));
         let matching: Vec<Guid> = matching.collect();
         assert!(!matching.is_empty(), "no switch is called {name}");
         found.extend(matching);

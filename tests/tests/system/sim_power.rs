@@ -208,7 +208,7 @@ fn power_off(spec: &str, traps: bool, choose: fn(&World) -> Vec<Guid>) -> Reacti
     for switch in &dead {
         let inventory = world.manager().core().inventory();
         assert!(
-            inventory.node(*switch).is_none(),
+            inventory.hardware.node(*switch).is_none(),
             "{spec}: it is taken for gone"
         );
     }
@@ -378,7 +378,15 @@ fn switches_that_lose_power_time_and_again_are_noticed_each_time() {
         }
         world.run_for(Duration::from_secs(4));
         for &switch in dead {
-            assert!(world.manager().core().inventory().node(switch).is_some());
+            assert!(
+                world
+                    .manager()
+                    .core()
+                    .inventory()
+                    .hardware
+                    .node(switch)
+                    .is_some()
+            );
         }
     }
 }
@@ -398,7 +406,7 @@ fn quick_restart_of_the_managers_leaf_triggers_a_sweep_at_once() {
     world.run_for(Duration::from_millis(600));
     world.look_at_ports();
     world.run_for(Duration::ZERO);
-    let local = world.manager().core().inventory().local.unwrap();
+    let local = world.manager().core().inventory().hardware.local.unwrap();
     assert_eq!(
         world.manager().findings(),
         [("local-port", local.to_string())]
@@ -531,13 +539,29 @@ fn switch_that_gets_its_power_back_is_in_use_at_once() {
         let switch = choose(&world)[0];
         world.sim.power_off(switch).unwrap();
         world.settle(LIMIT);
-        assert!(world.manager().core().inventory().node(switch).is_none());
+        assert!(
+            world
+                .manager()
+                .core()
+                .inventory()
+                .hardware
+                .node(switch)
+                .is_none()
+        );
         expect::assert_up(&world);
         world.sim.power_on(switch).unwrap();
         // The links of the switch are up after 20 ms.
         world.run_for(Duration::from_millis(200));
         expect::assert_up(&world);
-        assert!(world.manager().core().inventory().node(switch).is_some());
+        assert!(
+            world
+                .manager()
+                .core()
+                .inventory()
+                .hardware
+                .node(switch)
+                .is_some()
+        );
         world.settle(LIMIT);
         expect::assert_up(&world);
         expect::assert_no_findings(&world);

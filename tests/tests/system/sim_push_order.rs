@@ -79,13 +79,16 @@ fn link_fault() -> Vec<Foreseen> {
     let core = world.manager().core();
     let plan = core.plan().expect("it has planned").clone();
     let mut hardware = core.inventory().clone();
-    for (guid, _, switch) in before.switches() {
-        let record = hardware.switch_mut(guid).expect("no switch is lost");
+    for (guid, _, switch) in before.hardware.switches() {
+        let record = hardware
+            .hardware
+            .switch_mut(guid)
+            .expect("no switch is lost");
         record.lft = switch.lft.clone();
         if [near.0, far.0].contains(&guid) {
             let mut info = record.info;
             info.set_port_state_change(true);
-            hardware.put_switch_info(guid, &info);
+            hardware.hardware.put_switch_info(guid, &info);
         }
     }
     let comparison = Comparison {

@@ -54,7 +54,7 @@ impl Links {
             };
             let text = format!(
                 "the link at {} changed its state {} times and {consequence}",
-                context.inventory.port_name(flapping.link),
+                context.inventory.hardware.port_name(flapping.link),
                 flapping.changes
             );
             let subject = Subject::Port(flapping.link);
@@ -68,11 +68,11 @@ impl Links {
         let peer = at.and_then(|at| context.fabric.port(at).peer);
         let cabled = peer.map_or_else(
             || "without a cable now".to_owned(),
-            |peer| format!("cabled to {}", context.inventory.port_name(peer)),
+            |peer| format!("cabled to {}", context.inventory.hardware.port_name(peer)),
         );
         let text = format!(
             "{}, {cabled}, has errors of its link: {errors}; packets get lost or damaged there, {}; clean or replace the cable",
-            context.inventory.port_name(port),
+            context.inventory.hardware.port_name(port),
             self.consequence(port, context)
         );
         let subject = Subject::Port(port);

@@ -264,8 +264,8 @@ impl Links {
 }
 
 fn is_up_and_idle(inventory: &Inventory, port: PortKey) -> bool {
-    let peer = inventory.port(port).and_then(|record| record.peer);
-    let ends = [Some(port), peer].map(|end| end.and_then(|end| inventory.port(end)));
+    let peer = inventory.hardware.port(port).and_then(|record| record.peer);
+    let ends = [Some(port), peer].map(|end| end.and_then(|end| inventory.hardware.port(end)));
     let [Some(one), Some(other)] = ends else {
         return false;
     };

@@ -17,8 +17,11 @@ pub(super) struct KeptMasks {
 impl KeptMasks {
     /// The tables in `inventory` now.
     pub(super) fn of(&mut self, inventory: &Inventory) -> Arc<HeldMasks> {
-        for guid in inventory.written_since(self.mark) {
-            let switch = inventory.node(guid).and_then(|node| node.switch.as_ref());
+        for guid in inventory.hardware.written_since(self.mark) {
+            let switch = inventory
+                .hardware
+                .node(guid)
+                .and_then(|node| node.switch.as_ref());
             let masks = switch.map(|switch| switch.mft.content());
             let known = self.held.by_switch.get(&guid);
             // Most writes are into other tables.
@@ -31,13 +34,13 @@ impl KeptMasks {
                 None => held.remove(&guid),
             };
         }
-        self.mark = inventory.mark();
+        self.mark = inventory.hardware.mark();
         debug_assert!(self.is_of(inventory));
         self.held.clone()
     }
 
     fn is_of(&self, inventory: &Inventory) -> bool {
-        let all = inventory.switches();
+        let all = inventory.hardware.switches();
         let all = all.map(|(guid, _, switch)| (guid, &**switch.mft.content()));
         let held = self.held.by_switch.iter();
         held.map(|(&guid, masks)| (guid, &**masks)).eq(all)

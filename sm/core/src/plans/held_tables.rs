@@ -21,7 +21,7 @@ pub(super) struct HeldTables {
 impl HeldTables {
     /// The tables in `inventory` now.
     pub(super) fn of(&mut self, inventory: &Inventory) -> Arc<Vec<HeldTable>> {
-        let mut changed: BTreeSet<Guid> = inventory.written_since(self.mark).collect();
+        let mut changed: BTreeSet<Guid> = inventory.hardware.written_since(self.mark).collect();
         changed.extend(self.suspects.symmetric_difference(&inventory.suspects));
         if !changed.is_empty() {
             let held = Arc::make_mut(&mut self.held);
@@ -37,21 +37,21 @@ impl HeldTables {
                 }
             }
         }
-        self.mark = inventory.mark();
+        self.mark = inventory.hardware.mark();
         self.suspects.clone_from(&inventory.suspects);
         debug_assert!(self.is_of(inventory));
         self.held.clone()
     }
 
     fn is_of(&self, inventory: &Inventory) -> bool {
-        let all = inventory.switches();
+        let all = inventory.hardware.switches();
         let all = all.filter_map(|(guid, ..)| held_by(inventory, guid));
         self.held.iter().eq(all.collect::<Vec<_>>().iter())
     }
 }
 
 fn held_by(inventory: &Inventory, guid: Guid) -> Option<HeldTable> {
-    let switch = inventory.node(guid)?.switch.as_ref()?;
+    let switch = inventory.hardware.node(guid)?.switch.as_ref()?;
     let top = switch.info.linear_fdb_top();
     Some(HeldTable {
         switch: guid,

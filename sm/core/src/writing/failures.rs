@@ -15,7 +15,7 @@ pub(in super::super) fn count_misses(inventory: &mut Inventory, failures: &[Fail
         .map(FailedSet::node)
         .collect();
     for guid in silent {
-        if let Some(node) = inventory.node_mut(guid) {
+        if let Some(node) = inventory.hardware.node_mut(guid) {
             node.missed = node.missed.saturating_add(1);
         }
     }
@@ -82,7 +82,7 @@ pub(in super::super) fn findings(inventory: &Inventory, failures: &[FailedSet]) 
             let text = format!(
                 "{} was set on {}, which {why}; it is tried again",
                 what,
-                inventory.name(failure.node())
+                inventory.hardware.name(failure.node())
             );
             Finding::new(FindingKind::SetFailed, subject, Severity::Error, text)
         })

@@ -34,7 +34,7 @@ impl Writing {
             .collect();
         let mut learned = false;
         for &(key, set) in &read {
-            let record = inventory.port(key);
+            let record = inventory.hardware.port(key);
             let (Some(info), Some(kind)) = (
                 record.and_then(|record| record.info.as_ref()),
                 kind_of(inventory, key),
@@ -90,7 +90,7 @@ pub(in super::super) fn drop_verified(inventory: &mut Inventory, changes: &Chang
     let mut bounced = std::mem::take(&mut inventory.bounced);
     bounced.retain(|near, far| {
         [near, far].into_iter().any(|key| {
-            let port = inventory.port(*key);
+            let port = inventory.hardware.port(*key);
             changes.mismatches.contains_key(key) || !port.is_some_and(|port| port.is_active())
         })
     });
@@ -112,7 +112,7 @@ pub(in super::super) fn mismatch_findings(
         .map(|(&key, mismatch)| {
             let text = format!(
                 "{} is Active with {}, which only changes while the link is down: {}",
-                inventory.port_name(key),
+                inventory.hardware.port_name(key),
                 describe(mismatch),
                 remedy(inventory, key, bounces)
             );
@@ -129,12 +129,12 @@ pub(in super::super) fn mismatch_findings(
 }
 
 fn remedy(inventory: &Inventory, key: PortKey, bounces: bool) -> &'static str {
-    let peer = inventory.port(key).and_then(|port| port.peer);
+    let peer = inventory.hardware.port(key).and_then(|port| port.peer);
     let is_end = |port: Option<PortKey>| port == Some(key) || port.is_some() && port == peer;
     let mut bounced = inventory.bounced.keys();
     if bounced.any(|&near| is_end(Some(near))) {
         "the link was bounced, which did not help; check the devices at both ends"
-    } else if is_end(inventory.local) {
+    } else if is_end(inventory.hardware.local) {
         "the link of this subnet manager is not bounced; reset it by hand"
     } else if bounces {
         "it is bounced when its turn comes"
@@ -144,7 +144,7 @@ fn remedy(inventory: &Inventory, key: PortKey, bounces: bool) -> &'static str {
 }
 
 fn kind_of(inventory: &Inventory, key: PortKey) -> Option<DeviceKind> {
-    let node = inventory.node(key.node)?;
+    let node = inventory.hardware.node(key.node)?;
     Some(DeviceKind::of(&node.info, key.port))
 }
 

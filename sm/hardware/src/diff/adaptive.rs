@@ -110,7 +110,7 @@ pub(super) fn of_switch(
     tables_change: bool,
 ) -> AdaptiveChange {
     let none = AdaptiveChange::default();
-    let node = inventory.node(guid);
+    let node = inventory.hardware.node(guid);
     let Some((node, switch)) = node.and_then(|node| Some((node, node.switch.as_ref()?))) else {
         return none;
     };
@@ -221,7 +221,7 @@ impl Changes {
             put_off |= self.leave_groups(plan, inventory);
         }
         let is_foreign = |guid: &Guid| {
-            let node = inventory.node(*guid);
+            let node = inventory.hardware.node(*guid);
             let switch = node.and_then(|node| node.switch.as_ref());
             switch.is_some_and(|switch| switch.keeps_adaptive_routing || !switch.adaptive.is_own())
         };
@@ -229,7 +229,7 @@ impl Changes {
             let change = self.switches.get(guid);
             change.is_some_and(|change| change.ar_info.is_some())
         };
-        let foreign: Vec<Guid> = inventory.adaptive().filter(is_foreign).collect();
+        let foreign: Vec<Guid> = inventory.hardware.adaptive().filter(is_foreign).collect();
         // A switch that does not answer, or keeps groups of another manager, may send packets to
         // any port.
         let waits = !mute.is_empty() || !foreign.iter().all(ends);
@@ -261,8 +261,8 @@ impl Changes {
         let adaptive = plan.adaptive.as_deref();
         let stays = |guid: &Guid| adaptive.is_some_and(|adaptive| adaptive.kept.contains(guid));
         let mut any = false;
-        for guid in inventory.adaptive().filter(|guid| !stays(guid)) {
-            let node = inventory.node(guid);
+        for guid in inventory.hardware.adaptive().filter(|guid| !stays(guid)) {
+            let node = inventory.hardware.node(guid);
             let switch = node.and_then(|node| node.switch.as_ref());
             let own =
                 switch.filter(|switch| switch.adaptive.is_own() && !switch.keeps_adaptive_routing);

@@ -11,11 +11,15 @@ use crate::sweep::inventory::Inventory;
 /// the subnet manager, so its answer arrives. `None` for the link of the subnet manager itself, and
 /// for a link that was bounced before without effect.
 fn near_end(inventory: &Inventory, key: PortKey) -> Option<(PortKey, PortKey)> {
-    let peer = inventory.port(key)?.peer?;
-    if inventory.local.is_some_and(|own| own == key || own == peer) {
+    let peer = inventory.hardware.port(key)?.peer?;
+    if inventory
+        .hardware
+        .local
+        .is_some_and(|own| own == key || own == peer)
+    {
         return None;
     }
-    let distance = |key: PortKey| Some((inventory.node(key.node)?.path.hops().len(), key));
+    let distance = |key: PortKey| Some((inventory.hardware.node(key.node)?.path.hops().len(), key));
     let (near, far) = if distance(key)? <= distance(peer)? {
         (key, peer)
     } else {
@@ -30,7 +34,12 @@ pub fn next(
     inventory: &Inventory,
     mismatches: &BTreeMap<PortKey, LinkMismatch>,
 ) -> Option<(PortKey, PortKey)> {
-    let is_active = |key: &PortKey| inventory.port(*key).is_some_and(|port| port.is_active());
+    let is_active = |key: &PortKey| {
+        inventory
+            .hardware
+            .port(*key)
+            .is_some_and(|port| port.is_active())
+    };
     let mut bounced = inventory.bounced.iter();
     if bounced.any(|(near, far)| !is_active(near) || !is_active(far)) {
         return None;

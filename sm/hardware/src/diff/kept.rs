@@ -47,7 +47,7 @@ impl NotKept {
             .filter_map(|(kind, fields)| {
                 let names = fields.names().join(", ");
                 let does = format!("accept {names} in a Set and do not keep the value");
-                let devices = DevicesOfKind::of(inventory, kind)?;
+                let devices = DevicesOfKind::of(&inventory.hardware, kind)?;
                 Some(devices.finding(&does, "the difference no longer counts"))
             })
             .collect()

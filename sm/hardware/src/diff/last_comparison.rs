@@ -44,7 +44,11 @@ impl ComparisonScope {
     pub(super) fn everything(inventory: &Inventory, fabric: &Fabric) -> ComparisonScope {
         ComparisonScope {
             ports: fabric.nodes().flat_map(ports_of).collect(),
-            switches: inventory.switches().map(|(guid, ..)| guid).collect(),
+            switches: inventory
+                .hardware
+                .switches()
+                .map(|(guid, ..)| guid)
+                .collect(),
         }
     }
 }
@@ -59,11 +63,11 @@ impl LastComparison {
             plan: compared.plan.clone(),
             fabric: compared.fabric.clone(),
             not_kept: compared.not_kept.clone(),
-            habits: compared.inventory.habits.clone(),
+            habits: compared.inventory.hardware.habits.clone(),
             ports: changed.copied().collect(),
             switches: changes.switches.keys().copied().collect(),
-            mark: compared.inventory.mark(),
-            managed_mark: compared.inventory.managed_mark(),
+            mark: compared.inventory.hardware.mark(),
+            managed_mark: compared.inventory.hardware.managed_mark(),
         }
     }
 
@@ -96,7 +100,7 @@ impl LastComparison {
         }
         let mut ports = self.ports.clone();
         if plan.policy.qos.is_some() {
-            if !self.habits.bits().eq(now.inventory.habits.bits()) {
+            if !self.habits.bits().eq(now.inventory.hardware.habits.bits()) {
                 return Err("devices do not take a table for quality of service");
             }
             if self.plan.routing.lanes.is_single() != plan.routing.lanes.is_single() {
@@ -108,7 +112,7 @@ impl LastComparison {
             || policy.adaptive.is_on()
             || policy.ports.links.fdr10.enables().is_some();
         if policy.qos.is_some() || policy.rate_limits.is_some() || sets_extended_ports {
-            let written = now.inventory.managed_since(self.managed_mark);
+            let written = now.inventory.hardware.managed_since(self.managed_mark);
             let nodes = written.filter_map(|guid| fabric.node_of(guid));
             ports.extend(nodes.flat_map(ports_of));
         }
@@ -137,7 +141,7 @@ impl LastComparison {
             return Err("the routes need SLtoVLMappingTables");
         }
         let mut switches = self.switches.clone();
-        switches.extend(inventory.written_since(self.mark));
+        switches.extend(inventory.hardware.written_since(self.mark));
         let planned = plan.topology.switches().iter().map(|switch| switch.guid);
         switches.extend(planned.filter(|&guid| {
             let is_as_before = |table| {

@@ -19,7 +19,7 @@ pub(super) fn due(inventory: &Inventory) -> BTreeMap<PortKey, LinkStep> {
     let disabling = disabling.map(|&port| (port, LinkStep::Disable));
     let wanted: BTreeMap<PortKey, LinkStep> = disabling.chain(orders).collect();
     let is_due = |port: PortKey, step| {
-        let state = inventory.port(port).and_then(|port| port.state());
+        let state = inventory.hardware.port(port).and_then(|port| port.state());
         let is_up = state.is_some_and(|state| state != PortState::Down);
         is_up != (step == LinkStep::Enable)
     };

@@ -33,7 +33,11 @@ pub fn differing(source: &Source<'_>, key: PortKey, origin: Origin) -> Vec<Block
 impl Comparison<'_> {
     /// The source of the planned blocks.
     pub(super) fn planned_blocks(&self) -> Source<'_> {
-        Source::of_plan(self.inventory, &self.inventory.alias_guids, self.plan)
+        Source::of_plan(
+            &self.inventory.hardware,
+            &self.inventory.alias_guids,
+            self.plan,
+        )
     }
 
     /// Adds the alias GUIDs that differ, at ports with a LID. The comparison covers all ports,
@@ -96,7 +100,7 @@ impl Comparison<'_> {
     pub(super) fn compare_extended_ports(&self, scope: &ComparisonScope, changes: &mut Changes) {
         let source = self.planned_blocks();
         for &key in &scope.ports {
-            let port = self.inventory.port(key);
+            let port = self.inventory.hardware.port(key);
             if port.is_none_or(|port| port.extended.is_none()) {
                 continue;
             }

@@ -287,7 +287,7 @@ impl Comparison<'_> {
     /// The changes of the tables and SwitchInfo of a switch; `None` if the plan omits the switch.
     fn of_switch(&self, guid: Guid) -> Option<SwitchChange> {
         let plan = self.plan;
-        let node = self.inventory.node(guid)?;
+        let node = self.inventory.hardware.node(guid)?;
         let record = node.switch.as_ref()?;
         let table = plan.last_table(guid)?;
         let mut change = SwitchChange::default();

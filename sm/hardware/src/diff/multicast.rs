@@ -80,12 +80,21 @@ impl LastMulticastComparison {
         let whole = switches
             .is_none()
             .then_some("no multicast tables were compared before");
-        let switches =
-            switches.unwrap_or_else(|| inventory.switches().map(|(guid, _, _)| guid).collect());
+        let switches = switches.unwrap_or_else(|| {
+            inventory
+                .hardware
+                .switches()
+                .map(|(guid, _, _)| guid)
+                .collect()
+        });
         let mut of_all = cfg!(debug_assertions).then(|| changes.clone());
         self.look(inventory, multicast, &switches, changes);
         if let Some(of_all) = &mut of_all {
-            let all = inventory.switches().map(|(guid, _, _)| guid).collect();
+            let all = inventory
+                .hardware
+                .switches()
+                .map(|(guid, _, _)| guid)
+                .collect();
             LastMulticastComparison::default().look(inventory, multicast, &all, of_all);
             debug_assert_eq!(changes, of_all);
         }
@@ -95,7 +104,7 @@ impl LastMulticastComparison {
     /// The switches that may differ now; `None` if all of them may.
     fn switches(&self, inventory: &Inventory, multicast: &Multicast) -> Option<BTreeSet<Guid>> {
         let before = self.wanted.as_ref()?;
-        let mut switches: BTreeSet<Guid> = inventory.written_since(self.mark).collect();
+        let mut switches: BTreeSet<Guid> = inventory.hardware.written_since(self.mark).collect();
         switches.extend(&self.open);
         switches.extend(with_other_tables(before, multicast));
         if before.top().map(end_of_block) != multicast.top().map(end_of_block) {
@@ -112,13 +121,13 @@ impl LastMulticastComparison {
         changes: &mut Changes,
     ) {
         self.wanted = Some(multicast.clone());
-        self.mark = inventory.mark();
+        self.mark = inventory.hardware.mark();
         self.open.clear();
         for &guid in switches {
             self.unlimited.remove(&guid);
             let index = multicast.topology.switch_by_guid(guid);
             let table = index.and_then(|index| multicast.table(index));
-            let node = inventory.node(guid);
+            let node = inventory.hardware.node(guid);
             let record = node.and_then(|node| Some((node, node.switch.as_ref()?)));
             let (Some(table), Some((node, record))) = (table, record) else {
                 continue;

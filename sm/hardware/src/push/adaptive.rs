@@ -224,7 +224,7 @@ impl Push {
         let Task::Adaptive(guid, step) = task else {
             return None;
         };
-        let node = inventory.node(guid)?;
+        let node = inventory.hardware.node(guid)?;
         Some(Order {
             task,
             attribute: step.attribute(),
@@ -248,7 +248,7 @@ impl Push {
         let change = &self.adaptive.chains.get(&guid)?.change;
         let planned = || {
             let adaptive = self.plan.adaptive.as_deref()?;
-            let switch = inventory.node(guid)?.switch.as_ref()?;
+            let switch = inventory.hardware.node(guid)?.switch.as_ref()?;
             Some((adaptive.table(&self.plan, guid)?, switch))
         };
         Some(match step {
@@ -286,8 +286,8 @@ impl Push {
         match step {
             AdaptiveStep::Prepare | AdaptiveStep::Enable => {
                 let info = ArInfo::from_data(data);
-                inventory.put_ar_info(guid, Some(*info));
-                if let Some(switch) = inventory.switch_mut(guid) {
+                inventory.hardware.put_ar_info(guid, Some(*info));
+                if let Some(switch) = inventory.hardware.switch_mut(guid) {
                     switch.adaptive.info_unverified = false;
                     let is_on = info.uses_groups();
                     is_held &= is_on == (step == AdaptiveStep::Enable);
@@ -301,13 +301,13 @@ impl Push {
                 }
             }
             AdaptiveStep::Groups(block) | AdaptiveStep::Emptied(block) => {
-                if let Some(switch) = inventory.switch_mut(guid) {
+                if let Some(switch) = inventory.hardware.switch_mut(guid) {
                     let table = ArGroupTable::from_data(data);
                     switch.adaptive.store_groups(block, Some(table));
                 }
             }
             AdaptiveStep::Entries(block) => {
-                if let Some(switch) = inventory.switch_mut(guid) {
+                if let Some(switch) = inventory.hardware.switch_mut(guid) {
                     let table = ArLinearForwardingTable::from_data(data);
                     switch.adaptive.store_entries(block, Some(table));
                 }
@@ -333,7 +333,7 @@ impl Push {
         cause: Cause,
     ) {
         if cause == Cause::Silence
-            && let Some(switch) = inventory.switch_mut(guid)
+            && let Some(switch) = inventory.hardware.switch_mut(guid)
         {
             match step {
                 AdaptiveStep::Prepare => switch.adaptive.info_unverified = true,
@@ -351,11 +351,11 @@ impl Push {
         if step == AdaptiveStep::Enable && cause == Cause::Silence {
             let info = self.adaptive.chains.get(&guid);
             let info = info.and_then(|chain| chain.change.enable);
-            inventory.put_ar_info(guid, info);
+            inventory.hardware.put_ar_info(guid, info);
         }
         if step == AdaptiveStep::Prepare
             && matches!(cause, Cause::Refused(_))
-            && let Some(switch) = inventory.switch_mut(guid)
+            && let Some(switch) = inventory.hardware.switch_mut(guid)
         {
             let held = switch.ar_info();
             switch.keeps_adaptive_routing = held.is_some_and(|info| info.uses_groups());

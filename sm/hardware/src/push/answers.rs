@@ -25,7 +25,9 @@ impl Push {
             Task::Switch(guid) => {
                 let unread = self.made_unread(inventory, guid);
                 self.unread.extend(unread);
-                inventory.put_switch_info(guid, SwitchInfo::from_data(data));
+                inventory
+                    .hardware
+                    .put_switch_info(guid, SwitchInfo::from_data(data));
                 self.table_settled(inventory, task, guid, false);
             }
             Task::AdaptiveRouting(guid) => {
@@ -40,8 +42,8 @@ impl Push {
                 interim,
             } => {
                 self.progress.blocks += 1;
-                let before = inventory.mark();
-                if let Some(record) = inventory.switch_mut(switch) {
+                let before = inventory.hardware.mark();
+                if let Some(record) = inventory.hardware.switch_mut(switch) {
                     let number = usize::from(block);
                     let entries = LinearForwardingTable::from_data(data);
                     record.lft.store(number, entries);
@@ -75,7 +77,7 @@ impl Push {
                 self.port_answered(inventory, not_kept, key, step, PortInfo::from_data(data))
             }
             Task::Link(key, _) => {
-                if let Some(record) = inventory.port_mut(key) {
+                if let Some(record) = inventory.hardware.port_mut(key) {
                     record.answered(key.port, PortInfo::from_data(data));
                 }
                 inventory.link_orders.remove(&key);
@@ -101,9 +103,9 @@ impl Push {
         info: Option<&ArInfo>,
     ) {
         if info.is_some() {
-            inventory.put_ar_info(guid, info.copied());
+            inventory.hardware.put_ar_info(guid, info.copied());
         }
-        if let Some(switch) = inventory.switch_mut(guid) {
+        if let Some(switch) = inventory.hardware.switch_mut(guid) {
             let held = switch.ar_info();
             switch.keeps_adaptive_routing = held.is_some_and(|info| info.uses_groups());
         }
@@ -113,7 +115,7 @@ impl Push {
     /// The ports that must be read again because a Set of SwitchInfo reached `guid`.
     fn made_unread(&self, inventory: &Inventory, guid: Guid) -> Vec<PortKey> {
         let (Some(node), Some(set)) = (
-            inventory.node(guid),
+            inventory.hardware.node(guid),
             self.switches.get(&guid).and_then(SwitchPush::info),
         ) else {
             return Vec::new();
@@ -140,6 +142,7 @@ impl Push {
         info: &PortInfo,
     ) {
         let Some(kind) = inventory
+            .hardware
             .node(key.node)
             .map(|node| DeviceKind::of(&node.info, key.port))
         else {
@@ -150,7 +153,7 @@ impl Push {
             Some(planned) => inventory.see_set_m_key(key, info, planned),
             None => *info,
         };
-        let Some(record) = inventory.port_mut(key) else {
+        let Some(record) = inventory.hardware.port_mut(key) else {
             return;
         };
         self.unread.remove(&key);
@@ -214,7 +217,7 @@ impl Push {
             } => {
                 if cause == Cause::Silence
                     && let Some(sent) = self.wanted(switch, block, interim)
-                    && let Some(record) = inventory.switch_mut(switch)
+                    && let Some(record) = inventory.hardware.switch_mut(switch)
                 {
                     record.lft.mark_sent(usize::from(block), &sent);
                 }

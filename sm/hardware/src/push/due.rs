@@ -141,10 +141,10 @@ impl Push {
         switch.settle(task, failed);
         let is_programmed = switch.is_programmed();
         // The plan and the image of the switch share the memory of the table.
-        let before = inventory.mark();
+        let before = inventory.hardware.mark();
         if is_programmed
             && let Some(table) = self.plan.last_table(guid)
-            && let Some(record) = inventory.switch_mut(guid)
+            && let Some(record) = inventory.hardware.switch_mut(guid)
         {
             record.lft.share_with(table);
             self.known_ways.nothing_written(inventory, before);
@@ -166,7 +166,7 @@ impl Push {
             self.multicast.give_turn(guid);
         }
         if is_programmed && !self.vports.is_empty() {
-            let behind = inventory.node(guid).into_iter();
+            let behind = inventory.hardware.node(guid).into_iter();
             let behind = behind.flat_map(|node| node.external_ports());
             let behind: Vec<PortKey> = behind.filter_map(|(_, port)| port.peer).collect();
             for key in behind {
@@ -176,6 +176,7 @@ impl Push {
         // Most pushes write no ports.
         if is_programmed && !self.ports.is_empty() {
             let ports: Vec<PortKey> = inventory
+                .hardware
                 .node(guid)
                 .map(|node| {
                     node.external_ports()
@@ -211,7 +212,11 @@ impl Push {
         let Some(port) = self.ports.get(&key) else {
             return;
         };
-        let Some(info) = inventory.port(key).and_then(|record| record.info.as_ref()) else {
+        let Some(info) = inventory
+            .hardware
+            .port(key)
+            .and_then(|record| record.info.as_ref())
+        else {
             return;
         };
         // All blocks of a P_KeyTable have the same needs.

@@ -14,16 +14,19 @@ use crate::sweep::inventory::Inventory;
 /// end).
 pub(super) fn awaited(plan: &Plan, inventory: &Inventory) -> BTreeMap<PortKey, PortKey> {
     let ports = plan.transition.awaited.iter();
-    let links = ports.filter_map(|&port| Some((port, inventory.port(port)?.peer?)));
+    let links = ports.filter_map(|&port| Some((port, inventory.hardware.port(port)?.peer?)));
     links
         .filter(|&(port, peer)| port < peer && !is_active(inventory, port, peer))
         .collect()
 }
 
 fn is_active(inventory: &Inventory, port: PortKey, peer: PortKey) -> bool {
-    [port, peer]
-        .iter()
-        .all(|&end| inventory.port(end).is_some_and(|port| port.is_active()))
+    [port, peer].iter().all(|&end| {
+        inventory
+            .hardware
+            .port(end)
+            .is_some_and(|port| port.is_active())
+    })
 }
 
 impl Push {

@@ -115,7 +115,7 @@ impl Push {
         data: &Content,
     ) {
         let wanted = self.wanted_managed(key);
-        let Some(port) = inventory.port_mut(key.port) else {
+        let Some(port) = inventory.hardware.port_mut(key.port) else {
             return;
         };
         port.managed.store(key.place, data);
@@ -123,7 +123,7 @@ impl Push {
             port.extended = Some(Box::new(*ExtendedPortInfo::from_data(data)));
         }
         let is_held = wanted.is_some_and(|wanted| port.managed.holds(key.place, &wanted));
-        inventory.note_managed(key.port);
+        inventory.hardware.note_managed(key.port);
         if is_held {
             inventory.vport_limits_taken(key);
             self.qos_settled(inventory, key);
@@ -139,10 +139,10 @@ impl Push {
         key: BlockKey,
         cause: Cause,
     ) {
-        if let Some(port) = inventory.port_mut(key.port) {
+        if let Some(port) = inventory.hardware.port_mut(key.port) {
             port.managed.mark_dirty(key.place);
         }
-        inventory.note_managed(key.port);
+        inventory.hardware.note_managed(key.port);
         let is_habit = match cause {
             Cause::Refused(status) => {
                 key.is_habit_by(status) || inventory.vport_limits_refused(key)
@@ -150,7 +150,7 @@ impl Push {
             Cause::NotHeld => true,
             _ => false,
         };
-        if is_habit && inventory.learn_refused_block(key) {
+        if is_habit && inventory.hardware.learn_refused_block(key) {
             // A habit is not a failure.
             self.failures
                 .retain(|failure| failure.task != Task::Managed(key));
@@ -173,7 +173,7 @@ impl Push {
 
     /// Adds the blocks of a port that replace a block refused by its kind of device.
     fn take_other_form(&mut self, inventory: &Inventory, port: PortKey) {
-        let source = Source::of_plan(inventory, &inventory.alias_guids, &self.plan);
+        let source = Source::of_plan(&inventory.hardware, &inventory.alias_guids, &self.plan);
         let blocks = differing_blocks(&source, port, Origin::Qos);
         self.managed.add_qos(port, blocks);
         self.release_managed(inventory, port);

@@ -106,8 +106,8 @@ pub struct Push {
 
 /// Whether the subnet manager's own port gets another LID.
 fn moves_own_lid(changes: &Changes, inventory: &Inventory) -> bool {
-    let own = inventory.local.and_then(|local| {
-        let held = inventory.port(local)?.info.as_ref()?.lid();
+    let own = inventory.hardware.local.and_then(|local| {
+        let held = inventory.hardware.port(local)?.info.as_ref()?.lid();
         let change = changes.ports.get(&local)?;
         Some((held, change.settings.value(FieldIndex::BaseLid)?))
     });
@@ -138,7 +138,10 @@ impl Push {
             switches: switches
                 .into_iter()
                 .map(|(guid, change)| {
-                    let switch = inventory.node(guid).and_then(|node| node.switch.as_ref());
+                    let switch = inventory
+                        .hardware
+                        .node(guid)
+                        .and_then(|node| node.switch.as_ref());
                     let held = switch.map(|switch| &switch.info);
                     let zero = PortKey::new(guid, PortNum::ZERO);
                     let sets_lid = changes.ports.get(&zero).is_some_and(|change| change.info);
@@ -212,7 +215,7 @@ impl Push {
         let zeros = self.ports.iter();
         let zeros = zeros.filter(|(key, _)| key.port == PortNum::ZERO);
         let changing = zeros.filter_map(|(&key, port)| {
-            let info = inventory.port(key)?.info.as_ref()?;
+            let info = inventory.hardware.port(key)?.info.as_ref()?;
             let planned = port.m_key()?;
             (planned != info.m_key()).then_some((key.node, planned))
         });

@@ -249,7 +249,7 @@ impl Push {
         if !first {
             return Some(masks);
         }
-        let record = inventory.node(switch)?.switch.as_ref()?;
+        let record = inventory.hardware.node(switch)?.switch.as_ref()?;
         Some(kept(&record.mft, at, &masks))
     }
 
@@ -267,7 +267,7 @@ impl Push {
         // The kept masks depend on the held ones, which the answer overwrites; they are therefore
         // computed first.
         let wanted = self.wanted_masks(inventory, switch, at, first);
-        if let Some(record) = inventory.switch_mut(switch) {
+        if let Some(record) = inventory.hardware.switch_mut(switch) {
             record.mft.store(at, masks);
         }
         if wanted.as_ref() == Some(masks) {
@@ -281,7 +281,7 @@ impl Push {
     pub(super) fn masks_failed(&mut self, inventory: &mut Inventory, task: Task, cause: Cause) {
         if let Task::Multicast { switch, at, .. } = task
             && cause == Cause::Silence
-            && let Some(record) = inventory.switch_mut(switch)
+            && let Some(record) = inventory.hardware.switch_mut(switch)
         {
             record.mft.mark_dirty(at);
         }
@@ -301,8 +301,8 @@ impl Push {
         let held = info.multicast_fdb_top();
         // A switch that does not know the field answers 0.
         let is_unknown = held == Lid::NONE;
-        inventory.put_switch_info(guid, info);
-        if let Some(record) = inventory.switch_mut(guid) {
+        inventory.hardware.put_switch_info(guid, info);
+        if let Some(record) = inventory.hardware.switch_mut(guid) {
             record.forgets_multicast_top = is_unknown;
         }
         if is_unknown || self.multicast.top(guid) == Some(held) {

@@ -185,7 +185,7 @@ impl Push {
         let (transition, phases) = (&self.plan.transition, &self.phases);
         let zero = PortKey::new(at.node, PortNum::ZERO);
         let port = || self.ports.get(&at);
-        let info = || inventory.port(at)?.info.as_ref();
+        let info = || inventory.hardware.port(at)?.info.as_ref();
         let shown = || port().zip(info());
         let awaits_info = |key: PortKey| self.ports.get(&key).is_some_and(PortPush::awaits_info);
         let is_awaited = || transition.awaited.contains(&at);
@@ -232,7 +232,7 @@ impl Push {
                 _ => true,
             },
             Need::NeighbourProgrammed => {
-                let neighbour = inventory.port(at).and_then(|port| port.peer);
+                let neighbour = inventory.hardware.port(at).and_then(|port| port.peer);
                 let switch = neighbour.and_then(|peer| self.switches.get(&peer.node));
                 switch.is_none_or(SwitchPush::is_programmed)
             }
@@ -270,7 +270,7 @@ impl Push {
         let Some(&planned) = self.switch_keys.get(&switch) else {
             return true;
         };
-        let zero = inventory.port(PortKey::new(switch, PortNum::ZERO));
+        let zero = inventory.hardware.port(PortKey::new(switch, PortNum::ZERO));
         let held = zero.and_then(|port| port.info.as_ref());
         let held = held.map_or(0, PortInfo::m_key);
         // A switch without a key accepts any key, before the change and after it.

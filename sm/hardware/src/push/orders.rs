@@ -72,7 +72,7 @@ impl Push {
                 (switch, MulticastForwardingTable::ID, at.modifier(), data)
             }
             Task::MulticastTop(guid) => {
-                let mut info = inventory.node(guid)?.switch.as_ref()?.info;
+                let mut info = inventory.hardware.node(guid)?.switch.as_ref()?.info;
                 info.set_multicast_fdb_top(self.multicast.top(guid)?)
                     .set_port_state_change(false);
                 (guid, SwitchInfo::ID, 0, *info.as_data())
@@ -86,7 +86,7 @@ impl Push {
             | Task::VPort(..)
             | Task::VPortPKeys(..) => return None,
         };
-        let node = inventory.node(guid)?;
+        let node = inventory.hardware.node(guid)?;
         Some(Order {
             task,
             attribute,
@@ -147,14 +147,17 @@ impl Push {
     pub(super) fn write_port(&self, inventory: &Inventory, task: Task) -> Option<Order> {
         let (key, attribute, modifier, data) = match task {
             Task::Port(key, step) => {
-                let current = inventory.port(key)?.info.as_ref()?;
+                let current = inventory.hardware.port(key)?.info.as_ref()?;
                 let data = *self.ports.get(&key)?.content(current, step).as_data();
-                let modifier = PortInfo::modifier(key.port, inventory.asks_extended_speeds(key));
+                let modifier =
+                    PortInfo::modifier(key.port, inventory.hardware.asks_extended_speeds(key));
                 (key, PortInfo::ID, modifier, data)
             }
             Task::Link(key, step) => {
-                let mut info = PortSettings::default()
-                    .apply(inventory.port(key)?.info.as_ref()?, FieldMask::default());
+                let mut info = PortSettings::default().apply(
+                    inventory.hardware.port(key)?.info.as_ref()?,
+                    FieldMask::default(),
+                );
                 match step {
                     LinkStep::Bounce => info.set_port_state(PortState::Down),
                     LinkStep::Disable => info.set_port_physical_state(PortPhysicalState::Disabled),
@@ -165,7 +168,7 @@ impl Push {
             }
             Task::PKeys(key, block) => {
                 let table = self.ports.get(&key)?.p_keys.block(block)?.table();
-                let is_switch = inventory.is_switch(key.node);
+                let is_switch = inventory.hardware.is_switch(key.node);
                 let modifier = image::modifier(is_switch, key.port, block);
                 (key, PKeyTable::ID, modifier, *table.as_data())
             }
@@ -184,7 +187,7 @@ impl Push {
             | Task::Multicast { .. }
             | Task::MulticastTop(_) => return None,
         };
-        let (path, alternate) = inventory.way_to(key)?;
+        let (path, alternate) = inventory.hardware.way_to(key)?;
         Some(Order {
             task,
             attribute,

@@ -78,7 +78,7 @@ impl Push {
         table: &PKeyTable,
     ) {
         let mut held = false;
-        if let Some(record) = inventory.port_mut(key) {
+        if let Some(record) = inventory.hardware.port_mut(key) {
             let known = Arc::make_mut(record.p_keys.get_or_insert_default());
             known.store(block, &table.p_keys());
             let port = self.ports.get(&key);
@@ -100,7 +100,7 @@ impl Push {
         cause: Cause,
     ) {
         if cause == Cause::Silence
-            && let Some(record) = inventory.port_mut(key)
+            && let Some(record) = inventory.hardware.port_mut(key)
         {
             let known = Arc::make_mut(record.p_keys.get_or_insert_default());
             known.mark_dirty(block);

@@ -8,11 +8,11 @@ use crate::sweep::inventory::Inventory;
 
 /// Whether a port's kind of device is known to refuse this.
 pub(super) fn refuses(inventory: &Inventory, key: PortKey, habit: DeviceHabit) -> bool {
-    kind_of(inventory, key).is_some_and(|kind| inventory.habits.has(kind, habit))
+    kind_of(inventory, key).is_some_and(|kind| inventory.hardware.habits.has(kind, habit))
 }
 
 fn kind_of(inventory: &Inventory, key: PortKey) -> Option<DeviceKind> {
-    let node = inventory.node(key.node)?;
+    let node = inventory.hardware.node(key.node)?;
     Some(DeviceKind::of(&node.info, key.port))
 }
 
@@ -20,7 +20,10 @@ impl Push {
     /// Handles the refusal of a Set with settings and Armed. Returns whether the settings are now
     /// sent in a Set of their own, before the state.
     pub(super) fn separates_settings(&mut self, inventory: &Inventory, key: PortKey) -> bool {
-        let info = inventory.port(key).and_then(|record| record.info.as_ref());
+        let info = inventory
+            .hardware
+            .port(key)
+            .and_then(|record| record.info.as_ref());
         let port = self.ports.get_mut(&key);
         let settings_first = info
             .zip(port)
@@ -45,7 +48,7 @@ impl Push {
             push: self.plan.generation,
         };
         let habit = DeviceHabit::RefusesStateWithSettings;
-        if !inventory.habits.learn_by_signs(kind, habit, sign) {
+        if !inventory.hardware.habits.learn_by_signs(kind, habit, sign) {
             return;
         }
         for (&key, port) in &mut self.ports {
@@ -63,7 +66,10 @@ impl Push {
         guid: Guid,
         task: Task,
     ) -> bool {
-        let record = inventory.node(guid).and_then(|node| node.switch.as_ref());
+        let record = inventory
+            .hardware
+            .node(guid)
+            .and_then(|node| node.switch.as_ref());
         let top = record.map(|switch| switch.info.linear_fdb_top());
         let is_before_last = !self.phases.is_last();
         let switch = self.switches.get_mut(&guid);
@@ -79,6 +85,7 @@ impl Push {
         }
         if let Some(kind) = kind_of(inventory, PortKey::new(guid, PortNum::ZERO)) {
             inventory
+                .hardware
                 .habits
                 .learn(kind, DeviceHabit::RefusesBlocksAboveTop);
         }

@@ -60,7 +60,7 @@ pub fn rehearse(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Vec
 
 /// The device's content that the Set of `task` overwrites; `None` if the content was not read.
 fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
-    let switch = |guid| inventory.node(guid)?.switch.as_ref();
+    let switch = |guid| inventory.hardware.node(guid)?.switch.as_ref();
     match task {
         Task::Switch(guid) | Task::MulticastTop(guid) => Some(*switch(guid)?.info.as_data()),
         Task::Block {
@@ -82,10 +82,10 @@ fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
             image.is_known(at).then(|| *table.as_data())
         }
         Task::Port(key, _) | Task::Link(key, _) => {
-            Some(*inventory.port(key)?.info.as_ref()?.as_data())
+            Some(*inventory.hardware.port(key)?.info.as_ref()?.as_data())
         }
         Task::PKeys(key, block) => {
-            let image = inventory.port(key)?.p_keys.as_deref()?;
+            let image = inventory.hardware.port(key)?.p_keys.as_deref()?;
             let first = usize::from(block) * PKeyTable::ENTRIES;
             let mut keys = [PKey::INVALID; PKeyTable::ENTRIES];
             for (key, &held) in keys.iter_mut().zip(image.keys().iter().skip(first)) {
@@ -96,11 +96,16 @@ fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
             image.is_known(block).then(|| *table.as_data())
         }
         Task::Virtualization(key) => {
-            let vports = inventory.port(key)?.vports.as_deref()?;
+            let vports = inventory.hardware.port(key)?.vports.as_deref()?;
             Some(*vports.info.as_data())
         }
         Task::VPort(key, index) => {
-            let vport = inventory.port(key)?.vports.as_deref()?.get(index)?;
+            let vport = inventory
+                .hardware
+                .port(key)?
+                .vports
+                .as_deref()?
+                .get(index)?;
             Some(*vport.info.as_data())
         }
         _ => None,

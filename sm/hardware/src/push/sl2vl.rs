@@ -26,7 +26,7 @@ impl Push {
         mapping: &SlToVlMapping,
     ) {
         let held = mapping.vls();
-        if let Some(record) = inventory.switch_mut(switch) {
+        if let Some(record) = inventory.hardware.switch_mut(switch) {
             record.sl2vl.store((input, output), &held);
         }
         let wanted = self.switches.get(&switch);
@@ -46,7 +46,7 @@ impl Push {
         cause: Cause,
     ) {
         if cause == Cause::Silence
-            && let Some(record) = inventory.switch_mut(switch)
+            && let Some(record) = inventory.hardware.switch_mut(switch)
         {
             record.sl2vl.mark_dirty((input, output));
         }

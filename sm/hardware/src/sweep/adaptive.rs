@@ -38,7 +38,7 @@ fn has_ar_info(info: &NodeInfo) -> bool {
 /// Asks a switch for ARInfo, if its type has the attribute and it may hold tables of another
 /// manager.
 pub(super) fn ask_ar_info(reading: &mut Reading, inventory: &Inventory, guid: Guid) {
-    let Some(node) = inventory.node(guid) else {
+    let Some(node) = inventory.hardware.node(guid) else {
         return;
     };
     let switch = node.switch.as_ref();
@@ -51,7 +51,7 @@ pub(super) fn ask_ar_info(reading: &mut Reading, inventory: &Inventory, guid: Gu
 /// Asks a switch that can route adaptively for ARInfo, if ARInfo is unverified or `again` is
 /// true, and for tables that must be read back.
 pub(super) fn see_adaptive(reading: &mut Reading, inventory: &Inventory, guid: Guid, again: bool) {
-    let node = inventory.node(guid);
+    let node = inventory.hardware.node(guid);
     let Some((node, switch)) = node.and_then(|node| Some((node, node.switch.as_ref()?))) else {
         return;
     };
@@ -74,7 +74,7 @@ pub(super) fn on_ar_info(
     guid: Guid,
     info: ArInfo,
 ) {
-    let node = inventory.node(guid);
+    let node = inventory.hardware.node(guid);
     let Some(switch) = node.and_then(|node| node.switch.as_ref()) else {
         return;
     };
@@ -82,12 +82,12 @@ pub(super) fn on_ar_info(
     let was_on = before.is_some_and(|before| before.uses_groups());
     let was_lost = was_on && !info.uses_groups() && !switch.adaptive.info_unverified;
     reading.changed |= before != Some(info);
-    inventory.put_ar_info(guid, Some(info));
+    inventory.hardware.put_ar_info(guid, Some(info));
     let routes_adaptively = reading.policy.routes_adaptively;
     if routes_adaptively && before.is_none() {
         inventory.adaptive_trials.note_news();
     }
-    let Some(switch) = inventory.switch_mut(guid) else {
+    let Some(switch) = inventory.hardware.switch_mut(guid) else {
         return;
     };
     if was_lost {
@@ -114,13 +114,13 @@ pub(super) fn on_no_ar_info(
     is_silent: bool,
 ) {
     let keeps = is_silent && reading.policy.routes_adaptively;
-    let node = inventory.node(guid);
+    let node = inventory.hardware.node(guid);
     let switch = node.and_then(|node| node.switch.as_ref());
     if let Some(switch) = switch.filter(|_| !keeps) {
         reading.changed |= switch.ar_info().is_some();
-        inventory.put_ar_info(guid, None);
+        inventory.hardware.put_ar_info(guid, None);
     }
-    if let Some(switch) = inventory.switch_mut(guid) {
+    if let Some(switch) = inventory.hardware.switch_mut(guid) {
         switch.adaptive.info_unverified = is_silent;
     }
 }
@@ -135,11 +135,11 @@ pub(super) fn on_ar_groups(
     table: &ArGroupTable,
 ) {
     if inventory.adaptive_trials.is_open(guid) {
-        let node = inventory.node(guid);
+        let node = inventory.hardware.node(guid);
         let switch = node.and_then(|node| node.switch.as_ref());
         let is_held =
             switch.is_some_and(|switch| switch.adaptive.holds_groups(block, &masks(table)));
-        if let Some(switch) = inventory.switch_mut(guid) {
+        if let Some(switch) = inventory.hardware.switch_mut(guid) {
             switch.adaptive.store_groups(block, Some(table));
         }
         return on_read_back(
@@ -150,7 +150,7 @@ pub(super) fn on_ar_groups(
             is_held,
         );
     }
-    if let Some(switch) = inventory.switch_mut(guid) {
+    if let Some(switch) = inventory.hardware.switch_mut(guid) {
         switch.adaptive.store_groups(block, Some(table));
         reading.changed = true;
     }
@@ -165,10 +165,10 @@ pub(super) fn on_ar_entries(
     table: &ArLinearForwardingTable,
 ) {
     if inventory.adaptive_trials.is_open(guid) {
-        let node = inventory.node(guid);
+        let node = inventory.hardware.node(guid);
         let switch = node.and_then(|node| node.switch.as_ref());
         let is_held = switch.is_some_and(|switch| switch.adaptive.holds_entries(block, table));
-        if let Some(switch) = inventory.switch_mut(guid) {
+        if let Some(switch) = inventory.hardware.switch_mut(guid) {
             switch.adaptive.store_entries(block, Some(table));
         }
         return on_read_back(
@@ -179,7 +179,7 @@ pub(super) fn on_ar_entries(
             is_held,
         );
     }
-    if let Some(switch) = inventory.switch_mut(guid) {
+    if let Some(switch) = inventory.hardware.switch_mut(guid) {
         switch.adaptive.read_entries(block, table);
         reading.changed = true;
     }
@@ -228,6 +228,7 @@ fn on_read_back(
 /// Whether a switch with this NodeInfo supports adaptive routing of revision 1.
 pub fn can_route_adaptively(inventory: &Inventory, info: &NodeInfo) -> bool {
     inventory
+        .hardware
         .capabilities
         .has(info, Capability::AdaptiveRouting)
 }
@@ -266,7 +267,11 @@ pub fn to_read_back(guid: Guid, switch: &InventorySwitch, group_top: u16) -> BTr
 
 /// Records that a switch's tables read back as written, so that its type may forward by them.
 pub fn pass(inventory: &mut Inventory, guid: Guid) {
-    let Some(device) = inventory.node(guid).map(|node| DeviceType::of(&node.info)) else {
+    let Some(device) = inventory
+        .hardware
+        .node(guid)
+        .map(|node| DeviceType::of(&node.info))
+    else {
         return;
     };
     if inventory.adaptive_trials.has_passed(device) {
@@ -276,18 +281,19 @@ pub fn pass(inventory: &mut Inventory, guid: Guid) {
     inventory.adaptive_trials.pass(device);
     // A comparison looks again at all switches of the type.
     let alike = inventory
+        .hardware
         .switches()
         .filter(|(_, node, _)| DeviceType::of(&node.info) == device);
     let alike: Vec<Guid> = alike.map(|(guid, ..)| guid).collect();
     for guid in alike {
-        inventory.switch_mut(guid);
+        inventory.hardware.switch_mut(guid);
     }
 }
 
 /// Records that a switch accepted or showed a table: requests about tables are not left unanswered
 /// by its type.
 pub fn heard(inventory: &mut Inventory, guid: Guid) {
-    if let Some(node) = inventory.node(guid) {
+    if let Some(node) = inventory.hardware.node(guid) {
         let device = DeviceType::of(&node.info);
         inventory.adaptive_trials.heard(device);
     }
@@ -295,7 +301,11 @@ pub fn heard(inventory: &mut Inventory, guid: Guid) {
 
 /// Records that an attempt with the tables of a switch failed.
 pub fn fail(inventory: &mut Inventory, guid: Guid, fault: TrialFault) {
-    let Some(device) = inventory.node(guid).map(|node| DeviceType::of(&node.info)) else {
+    let Some(device) = inventory
+        .hardware
+        .node(guid)
+        .map(|node| DeviceType::of(&node.info))
+    else {
         return;
     };
     if inventory.adaptive_trials.fail(device, fault) {
@@ -306,12 +316,12 @@ pub fn fail(inventory: &mut Inventory, guid: Guid, fault: TrialFault) {
 
 /// Learns that this kind of switch does not support the tables of adaptive routing.
 fn give_up(inventory: &mut Inventory, guid: Guid) {
-    if let Some(node) = inventory.node(guid) {
+    if let Some(node) = inventory.hardware.node(guid) {
         let kind = DeviceKind::of(&node.info, PortNum::ZERO);
         let device = DeviceType::of(&node.info);
         inventory.adaptive_trials.give_up(device);
         let habit = DeviceHabit::RefusesAdaptiveRouting;
-        inventory.habits.learn(kind, habit);
+        inventory.hardware.habits.learn(kind, habit);
     }
 }
 

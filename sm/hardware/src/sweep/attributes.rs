@@ -79,9 +79,9 @@ impl Sweep {
             // PortInfo shows whether the manager and its host are still there.
             self.reading.ask(Query::Port(key));
         }
-        if inventory.manager(key).is_some() {
+        if inventory.hardware.manager(key).is_some() {
             self.reading.changed = true;
-            inventory.put_manager(key, None);
+            inventory.hardware.put_manager(key, None);
         }
     }
 
@@ -164,6 +164,7 @@ impl Sweep {
             (Query::Switch(_), SweepScope::Light)
         ) {
             let neighbours: Vec<PortKey> = inventory
+                .hardware
                 .node(guid)
                 .map(|node| {
                     node.external_ports()
@@ -204,9 +205,12 @@ impl Sweep {
             }
             Query::Multicast(guid, at) => {
                 let masks = MulticastForwardingTable::from_data(data).masks();
-                let known = inventory.node(guid).and_then(|node| node.switch.as_ref());
+                let known = inventory
+                    .hardware
+                    .node(guid)
+                    .and_then(|node| node.switch.as_ref());
                 let is_held = known.is_some_and(|known| known.mft.holds(at, &masks));
-                if !is_held && let Some(switch) = inventory.switch_mut(guid) {
+                if !is_held && let Some(switch) = inventory.hardware.switch_mut(guid) {
                     self.reading.changed = true;
                     switch.mft.store(at, &masks);
                     self.reading.on_other_block(inventory, query);
@@ -286,7 +290,7 @@ impl Sweep {
         guid: Guid,
         description: NodeDescription,
     ) {
-        if let Some(node) = inventory.node_mut(guid) {
+        if let Some(node) = inventory.hardware.node_mut(guid) {
             self.reading.changed |= node.description != Some(description);
             node.description = Some(description);
         }
@@ -294,10 +298,10 @@ impl Sweep {
 
     /// Handles SMInfo of another manager.
     fn on_manager(&mut self, inventory: &mut Inventory, key: PortKey, info: SmInfo) {
-        let known = inventory.manager(key);
-        inventory.put_manager(key, Some(info));
+        let known = inventory.hardware.manager(key);
+        inventory.hardware.put_manager(key, Some(info));
         let shown = |sm: SmInfo| (sm.priority(), sm.sm_state(), sm.sm_key());
-        self.reading.changed |= known.map(shown) != inventory.manager(key).map(shown);
+        self.reading.changed |= known.map(shown) != inventory.hardware.manager(key).map(shown);
     }
 
     /// Handles a block of a forwarding table.
@@ -310,7 +314,10 @@ impl Sweep {
     ) {
         let query = Query::Table(guid, block);
         let block = usize::from(block);
-        let known = inventory.node(guid).and_then(|node| node.switch.as_ref());
+        let known = inventory
+            .hardware
+            .node(guid)
+            .and_then(|node| node.switch.as_ref());
         // An unchanged block is no change of the switch.
         let is_sample = self.reading.read_back.is_sample(query);
         let is_held = known.is_some_and(|known| {
@@ -318,7 +325,7 @@ impl Sweep {
             known.lft.holds(block, entries.ports())
                 || is_sample && known.lft.agrees(block, entries.ports(), top)
         });
-        if !is_held && let Some(switch) = inventory.switch_mut(guid) {
+        if !is_held && let Some(switch) = inventory.hardware.switch_mut(guid) {
             self.reading.changed = true;
             self.stale |= switch.lft.is_known(block);
             switch.lft.read(block, entries);
@@ -328,10 +335,10 @@ impl Sweep {
 
     /// Records that the sweep found a node, or got an answer of it.
     fn on_met(&mut self, inventory: &mut Inventory, guid: Guid) {
-        inventory.met(guid);
-        let missed = inventory.node(guid).map_or(0, |node| node.missed);
+        inventory.hardware.met(guid);
+        let missed = inventory.hardware.node(guid).map_or(0, |node| node.missed);
         if missed > 0
-            && let Some(node) = inventory.node_mut(guid)
+            && let Some(node) = inventory.hardware.node_mut(guid)
         {
             self.reading.changed |= missed > MISSES_TOLERATED;
             node.missed = 0;
@@ -339,7 +346,7 @@ impl Sweep {
     }
 
     fn on_switch(&mut self, inventory: &mut Inventory, guid: Guid, info: &SwitchInfo) {
-        let Some(node) = inventory.node(guid) else {
+        let Some(node) = inventory.hardware.node(guid) else {
             return;
         };
         let port_state_change = info.port_state_change();
@@ -352,11 +359,11 @@ impl Sweep {
             reported.extend(port_state_change.then_some(guid));
             return;
         }
-        if first && let Some(node) = inventory.node_mut(guid) {
+        if first && let Some(node) = inventory.hardware.node_mut(guid) {
             self.reading.changed = true;
             node.switch = Some(Box::new(InventorySwitch::new(*info)));
         }
-        inventory.put_switch_info(guid, info);
+        inventory.hardware.put_switch_info(guid, info);
         if was_reset {
             self.on_reset(inventory, guid);
         } else if first {
@@ -368,7 +375,7 @@ impl Sweep {
             self.reading
                 .on_other_switch_info(inventory, guid, &known, info);
         }
-        let Some(node) = inventory.node(guid) else {
+        let Some(node) = inventory.hardware.node(guid) else {
             return;
         };
         let audit = matches!(self.reading.scope, SweepScope::Full { audit: true });
@@ -409,13 +416,13 @@ impl Sweep {
     /// Handles the reset of a switch: its tables are lost, and its other settings may be lost.
     fn on_reset(&mut self, inventory: &mut Inventory, guid: Guid) {
         self.reading.changed = true;
-        if let Some(switch) = inventory.switch_mut(guid) {
+        if let Some(switch) = inventory.hardware.switch_mut(guid) {
             switch.lft.forget();
             switch.mft.forget();
             switch.sl2vl.forget();
             switch.adaptive.forget();
         }
-        inventory.put_ar_info(guid, None);
+        inventory.hardware.put_ar_info(guid, None);
         inventory.adaptive_trials.end(guid);
         adaptive::see_adaptive(&mut self.reading, inventory, guid, false);
         partition::forget_all_p_keys(&mut self.reading, inventory, guid);
@@ -423,13 +430,13 @@ impl Sweep {
     }
 
     fn on_port(&mut self, inventory: &mut Inventory, key: PortKey, info: &PortInfo) {
-        let Some(record) = inventory.port(key) else {
+        let Some(record) = inventory.hardware.port(key) else {
             return;
         };
         let (before, known) = (record.state(), record.info);
         // An answer without news is no change of the node.
         if known != Some(InventoryPort::shown(key.port, info))
-            && let Some(record) = inventory.port_mut(key)
+            && let Some(record) = inventory.hardware.port_mut(key)
         {
             record.answered(key.port, info);
         }
@@ -442,7 +449,7 @@ impl Sweep {
         extended_port::see_extended_port(&mut self.reading, inventory, key, before);
         error_correction::see_error_correction(&mut self.reading, inventory, key, before);
         vports::see_vports(&mut self.reading, inventory, key, before);
-        let Some(record) = inventory.port(key) else {
+        let Some(record) = inventory.hardware.port(key) else {
             return;
         };
         self.reading.changed |= match (&record.info, &known) {
@@ -463,24 +470,24 @@ impl Sweep {
         rate_limits::see_rate_limits(&mut self.reading, inventory, key);
         sl2vl::see_sl2vl(&mut self.reading, inventory, key);
         self.see_manager(inventory, key, info);
-        let is_local = inventory.local == Some(key);
-        if key.port != PortNum::ZERO && (is_local || inventory.is_switch(key.node)) {
+        let is_local = inventory.hardware.local == Some(key);
+        if key.port != PortNum::ZERO && (is_local || inventory.hardware.is_switch(key.node)) {
             self.see_link(inventory, key, before, info.port_state());
         }
     }
 
     /// Handles an answered port: asks its subnet manager, if it shows one.
     fn see_manager(&mut self, inventory: &mut Inventory, key: PortKey, info: &PortInfo) {
-        let is_local = inventory.local == Some(key);
+        let is_local = inventory.hardware.local == Some(key);
         let external = key.port != PortNum::ZERO;
         if info.capability_mask().contains(CapabilityMask::IS_SM)
-            && (is_local || !(external && inventory.is_switch(key.node)))
+            && (is_local || !(external && inventory.hardware.is_switch(key.node)))
         {
             if !is_local {
                 self.reading.ask(Query::Sm(key));
             }
-        } else if inventory.manager(key).is_some() {
-            inventory.put_manager(key, None);
+        } else if inventory.hardware.manager(key).is_some() {
+            inventory.hardware.put_manager(key, None);
         }
     }
 
@@ -502,17 +509,17 @@ impl Sweep {
             }
             return;
         }
-        let Some(record) = inventory.port(key) else {
+        let Some(record) = inventory.hardware.port(key) else {
             return;
         };
-        let confirmed = record.peer.is_some() && record.peer_epoch == inventory.epoch;
+        let confirmed = record.peer.is_some() && record.peer_epoch == inventory.hardware.epoch;
         // The cable may have been moved since the last answer.
         let retrained = record.is_retrained(before);
         // Both ends of a link fall to Init together. If the other end is known in a higher state,
         // that state was read before the fall, perhaps in this sweep.
         let is_init = record.state() == Some(PortState::Init);
         let ahead = record.peer.filter(|&peer| {
-            let state = inventory.port(peer).and_then(InventoryPort::state);
+            let state = inventory.hardware.port(peer).and_then(InventoryPort::state);
             is_init && matches!(state, Some(PortState::Armed | PortState::Active))
         });
         if retrained {
@@ -562,9 +569,10 @@ fn without_counts(info: &PortInfo) -> PortInfo {
 /// Learns that a kind of device refuses PortInfo with the bit for extended speeds, after a port
 /// refused it and then answered without the bit.
 fn learn_refusal(inventory: &mut Inventory, key: PortKey) {
-    if let Some(node) = inventory.node(key.node) {
+    if let Some(node) = inventory.hardware.node(key.node) {
         let kind = DeviceKind::of(&node.info, key.port);
         inventory
+            .hardware
             .habits
             .learn(kind, DeviceHabit::RefusesExtendedSpeeds);
     }

@@ -23,7 +23,7 @@ pub(super) fn ask_capabilities(
         || inventory.manages_vports()
         || reading.policy.rate_limits.is_some() && info.node_type() != NodeType::Switch;
     if wanted
-        && inventory.capabilities.wants(info)
+        && inventory.hardware.capabilities.wants(info)
         && reading.asked_capabilities.insert(DeviceType::of(info))
     {
         reading.ask(Query::Capabilities(guid));
@@ -39,11 +39,11 @@ pub(super) fn on_capabilities(
 ) {
     let capabilities = info.capabilities();
     if !is_plausible(capabilities)
-        && let Some(node) = inventory.node(guid)
+        && let Some(node) = inventory.hardware.node(guid)
     {
         let kind = DeviceKind::of(&node.info, rsm_ids::PortNum::ZERO);
         let habit = DeviceHabit::NonsenseCapabilities;
-        inventory.habits.learn(kind, habit);
+        inventory.hardware.habits.learn(kind, habit);
     }
     learn_capabilities(reading, inventory, guid, capabilities);
 }
@@ -59,8 +59,12 @@ pub(super) fn on_no_capabilities(
     if !is_silent {
         return learn_capabilities(reading, inventory, guid, Capabilities::NONE);
     }
-    if let Some(device) = inventory.node(guid).map(|node| DeviceType::of(&node.info)) {
-        Arc::make_mut(&mut inventory.capabilities).unanswered(device);
+    if let Some(device) = inventory
+        .hardware
+        .node(guid)
+        .map(|node| DeviceType::of(&node.info))
+    {
+        Arc::make_mut(&mut inventory.hardware.capabilities).unanswered(device);
     }
 }
 
@@ -70,15 +74,20 @@ fn learn_capabilities(
     guid: Guid,
     capabilities: Capabilities,
 ) {
-    let Some(device) = inventory.node(guid).map(|node| DeviceType::of(&node.info)) else {
+    let Some(device) = inventory
+        .hardware
+        .node(guid)
+        .map(|node| DeviceType::of(&node.info))
+    else {
         return;
     };
-    if !Arc::make_mut(&mut inventory.capabilities).learn(device, capabilities) {
+    if !Arc::make_mut(&mut inventory.hardware.capabilities).learn(device, capabilities) {
         return;
     }
     // Ports of the type that answered before are now asked for the attributes that the type
     // supports.
     let nodes = inventory
+        .hardware
         .nodes()
         .filter(|(_, node)| DeviceType::of(&node.info) == device);
     let ports: Vec<PortKey> = nodes
@@ -93,6 +102,7 @@ fn learn_capabilities(
         rate_limits::see_rate_limits(reading, inventory, key);
     }
     let switches = inventory
+        .hardware
         .switches()
         .filter(|(_, node, _)| DeviceType::of(&node.info) == device);
     let switches: Vec<Guid> = switches.map(|(guid, ..)| guid).collect();

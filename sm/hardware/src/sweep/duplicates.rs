@@ -93,8 +93,8 @@ impl Contests {
         if contenders.is_empty() {
             return;
         }
-        let switch = inventory.node(place.node);
-        let has_answered = switch.is_some_and(|node| node.epoch == inventory.epoch);
+        let switch = inventory.hardware.node(place.node);
+        let has_answered = switch.is_some_and(|node| node.epoch == inventory.hardware.epoch);
         let is_same_link = progress(inventory, place) > 0;
         if !has_answered || !is_same_link {
             inventory.part(place);
@@ -166,7 +166,10 @@ impl Contests {
         let places = ports.flat_map(|port| kept.map(|kept| Some(kept.port(port)?.peer)));
         let places: Vec<PortKey> = places.chain([before]).flatten().collect();
         for place in places {
-            let is_bare = inventory.port(place).is_none_or(|port| port.peer.is_none());
+            let is_bare = inventory
+                .hardware
+                .port(place)
+                .is_none_or(|port| port.peer.is_none());
             let fault = inventory.faults.port(place);
             let is_duplicate = matches!(fault, Some(Fault::DuplicateGuid { .. }));
             if place != from && is_bare && !is_duplicate {
@@ -223,26 +226,29 @@ pub(super) fn first_place(
     is_met: impl Fn(Guid) -> bool,
 ) -> Option<PortKey> {
     let stands = |&other: &PortKey| {
-        let state = inventory.port(other).and_then(InventoryPort::state);
-        other != from && inventory.passes_on(other) && state != Some(PortState::Down)
+        let state = inventory
+            .hardware
+            .port(other)
+            .and_then(InventoryPort::state);
+        other != from && inventory.hardware.passes_on(other) && state != Some(PortState::Down)
     };
     let stands_and_met = |other: &PortKey| stands(other) && is_met(other.node);
     let here = here(info);
     if here == from {
         return None;
     }
-    let known = inventory.node(here.node);
+    let known = inventory.hardware.node(here.node);
     let other_device = known
         .filter(|known| are_different(&known.info, info))
         .and_then(|known| {
             // A host that a sweep finds before the switch must not take the switch's place.
             cables(known).find(|other| stands(other) && (known.is_switch() || is_met(other.node)))
         });
-    let same_port = || inventory.port(here)?.peer.filter(stands_and_met);
+    let same_port = || inventory.hardware.port(here)?.peer.filter(stands_and_met);
     let same_port_guid = || {
-        let holder = inventory.port_with_guid(info.port_guid())?;
+        let holder = inventory.hardware.port_with_guid(info.port_guid())?;
         let is_same = holder == here || is_switch(info) && holder.node == here.node;
-        let node = inventory.node(holder.node).filter(|_| !is_same)?;
+        let node = inventory.hardware.node(holder.node).filter(|_| !is_same)?;
         match node.is_switch() {
             true => cables(node).find(stands_and_met),
             false => node.port(holder.port)?.peer.filter(stands_and_met),
@@ -260,9 +266,9 @@ pub(super) fn impersonated(
     info: &NodeInfo,
 ) -> Option<PortKey> {
     let guid = info.node_guid();
-    let known = inventory.node(guid)?;
+    let known = inventory.hardware.node(guid)?;
     let near = [
-        inventory.local,
+        inventory.hardware.local,
         Some(PortKey::new(from.node, PortNum::ZERO)),
     ];
     let near = near.into_iter().flatten().find(|near| near.node == guid);
@@ -278,7 +284,8 @@ pub(super) fn decide(
     contenders: BTreeMap<PortKey, NodeInfo>,
 ) {
     for (from, claim) in contenders {
-        let is_joined = inventory.port(place).and_then(|port| port.peer) == Some(here(info));
+        let is_joined =
+            inventory.hardware.port(place).and_then(|port| port.peer) == Some(here(info));
         let guid = match claim.node_guid() == info.node_guid() {
             true => info.node_guid(),
             false => info.port_guid(),
@@ -297,9 +304,9 @@ pub(super) fn decide(
 
 /// Whether `from` has a better right than `place` to the GUIDs that both of them show.
 fn precedes(inventory: &Inventory, from: PortKey, place: PortKey, claim: &NodeInfo) -> bool {
-    let holder = inventory.port(place).and_then(|port| port.peer);
-    let node = holder.and_then(|holder| inventory.node(holder.node));
-    let is_new = node.is_some_and(|node| node.first_epoch == inventory.epoch);
+    let holder = inventory.hardware.port(place).and_then(|port| port.peer);
+    let node = holder.and_then(|holder| inventory.hardware.node(holder.node));
+    let is_new = node.is_some_and(|node| node.first_epoch == inventory.hardware.epoch);
     inventory.rights.has(from, claim)
         || is_new && progress(inventory, from) > progress(inventory, place)
 }
@@ -313,7 +320,7 @@ pub(super) fn leave_out(inventory: &mut Inventory, from: PortKey, first: PortKey
 /// The GUID of `claim` that the node known behind `first` also has: its node GUID, or the GUID of
 /// its port.
 fn guid_in_conflict(inventory: &Inventory, first: PortKey, claim: &NodeInfo) -> Guid {
-    let holder = inventory.port(first).and_then(|port| port.peer);
+    let holder = inventory.hardware.port(first).and_then(|port| port.peer);
     match holder.is_none_or(|holder| holder.node == claim.node_guid()) {
         true => claim.node_guid(),
         false => claim.port_guid(),
@@ -352,7 +359,11 @@ fn cables(node: &InventoryNode) -> impl Iterator<Item = PortKey> + '_ {
 
 /// Rank of the state to which a manager has brought the link at `place`; higher for a higher state.
 fn progress(inventory: &Inventory, place: PortKey) -> u8 {
-    match inventory.port(place).and_then(InventoryPort::state) {
+    match inventory
+        .hardware
+        .port(place)
+        .and_then(InventoryPort::state)
+    {
         Some(PortState::Active) => 2,
         Some(PortState::Armed) => 1,
         _ => 0,
@@ -364,9 +375,9 @@ fn has_guid(inventory: &Inventory, place: PortKey, guid: Guid) -> bool {
     if place.node == guid {
         return true;
     }
-    let Some(holder) = inventory.port(place).and_then(|port| port.peer) else {
+    let Some(holder) = inventory.hardware.port(place).and_then(|port| port.peer) else {
         return false;
     };
-    let port = inventory.port(holder);
+    let port = inventory.hardware.port(holder);
     holder.node == guid || port.is_some_and(|port| port.guid == guid)
 }

@@ -17,12 +17,12 @@ pub(super) fn see_error_correction(
     before: Option<PortState>,
 ) {
     let asks = reading.policy.reads_error_correction && key.port != PortNum::ZERO;
-    let Some(port) = inventory.port(key) else {
+    let Some(port) = inventory.hardware.port(key) else {
         return;
     };
     let is_known = port.error_correction.is_some();
     if !asks || !port.is_up() {
-        if is_known && let Some(port) = inventory.port_mut(key) {
+        if is_known && let Some(port) = inventory.hardware.port_mut(key) {
             port.error_correction = None;
         }
         return;
@@ -42,9 +42,10 @@ pub(super) fn on_error_correction(
     mode: Option<FecMode>,
 ) {
     if inventory
+        .hardware
         .port(key)
         .is_some_and(|port| port.is_up() && port.error_correction != Some(mode))
-        && let Some(port) = inventory.port_mut(key)
+        && let Some(port) = inventory.hardware.port_mut(key)
     {
         port.error_correction = Some(mode);
         reading.changed = true;

@@ -17,7 +17,7 @@ pub(super) fn see_extended_port(
     key: PortKey,
     before: Option<PortState>,
 ) {
-    let Some(node) = inventory.node(key.node) else {
+    let Some(node) = inventory.hardware.node(key.node) else {
         return;
     };
     let Some(port) = node.port(key.port) else {
@@ -25,7 +25,7 @@ pub(super) fn see_extended_port(
     };
     if port.state() == Some(PortState::Down) {
         if port.extended.is_some()
-            && let Some(port) = inventory.port_mut(key)
+            && let Some(port) = inventory.hardware.port_mut(key)
         {
             port.extended = None;
         }
@@ -36,9 +36,13 @@ pub(super) fn see_extended_port(
         return;
     }
     let wants = port.info.as_ref().is_some_and(|info| {
-        may_be_fdr10(info) && inventory.capabilities.has_extended_port_info(&node.info)
+        may_be_fdr10(info)
+            && inventory
+                .hardware
+                .capabilities
+                .has_extended_port_info(&node.info)
     }) || may_lead_to_aggregation_node(inventory, key)
-        || (reading.policy.routes_adaptively && inventory.takes_out_of_order(key));
+        || (reading.policy.routes_adaptively && inventory.hardware.takes_out_of_order(key));
     if wants {
         reading.ask(Query::ExtendedPort(key));
     }
@@ -51,17 +55,17 @@ pub(super) fn on_extended_port(
     key: PortKey,
     info: Option<ExtendedPortInfo>,
 ) {
-    let Some(port) = inventory.port(key) else {
+    let Some(port) = inventory.hardware.port(key) else {
         return;
     };
     // A port whose firmware lacks the attribute is not asked again while its link stays up.
     let info = info.unwrap_or_default();
     if port.extended.as_deref() != Some(&info)
-        && let Some(port) = inventory.port_mut(key)
+        && let Some(port) = inventory.hardware.port_mut(key)
     {
         port.extended = Some(Box::new(info));
         reading.changed |= info != ExtendedPortInfo::default();
-        inventory.note_managed(key);
+        inventory.hardware.note_managed(key);
     }
 }
 
@@ -73,7 +77,7 @@ fn may_be_fdr10(info: &PortInfo) -> bool {
 /// Whether a port is the last one of a switch that marks ports to aggregation nodes: the
 /// aggregation node is behind the port after the last cage.
 fn may_lead_to_aggregation_node(inventory: &Inventory, key: PortKey) -> bool {
-    inventory.node(key.node).is_some_and(|node| {
+    inventory.hardware.node(key.node).is_some_and(|node| {
         node.kind() == NodeType::Switch
             && key.port == PortNum(node.info.num_ports())
             && key.port != PortNum::ZERO
@@ -83,6 +87,6 @@ fn may_lead_to_aggregation_node(inventory: &Inventory, key: PortKey) -> bool {
                 Capability::SpecialPortMarking,
             ]
             .into_iter()
-            .all(|needed| inventory.capabilities.has(&node.info, needed))
+            .all(|needed| inventory.hardware.capabilities.has(&node.info, needed))
     })
 }

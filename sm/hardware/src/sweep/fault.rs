@@ -192,12 +192,12 @@ pub fn findings(
         let severity = severity(subject)?;
         let text = format!(
             "{} does not answer; paths that do not need it avoid it, and its neighbours are asked whether its links are up",
-            inventory.name(node)
+            inventory.hardware.name(node)
         );
         let kind = FindingKind::Unanswering;
         Some(Finding::new(kind, subject, severity, text))
     });
-    let keys = m_key::findings(inventory, |port| inventory.port_name(port));
+    let keys = m_key::findings(inventory, |port| inventory.hardware.port_name(port));
     ports.chain(nodes).chain(suspects).chain(keys).collect()
 }
 
@@ -208,8 +208,8 @@ fn of_port(
     fault: &Fault,
     severity: Option<Severity>,
 ) -> Option<Finding> {
-    let name = |guid: Guid| inventory.name(guid);
-    let place = |port: PortKey| inventory.port_name(port);
+    let name = |guid: Guid| inventory.hardware.name(guid);
+    let place = |port: PortKey| inventory.hardware.port_name(port);
     let (kind, severity, text) = match fault {
         Fault::Unanswering { known: Some(guid) } => (
             FindingKind::Unanswering,
@@ -320,7 +320,7 @@ fn of_node(
             "{} answers NodeInfo and nothing else: it holds an M_Key other than sm.m_key with protection level 2 or 3, or \
              its management processor hangs; it is not managed; set sm.m_key to the key of the subnet manager before, or \
              reset the device",
-            inventory.name(node)
+            inventory.hardware.name(node)
         );
         let (kind, subject) = (FindingKind::MKeyMismatch, Subject::Node(node));
         let severity = severity.unwrap_or(Severity::Error);
@@ -329,7 +329,7 @@ fn of_node(
     let more = list.len().saturating_sub(SHOWN);
     let mut text = format!(
         "{} does not answer {}",
-        inventory.name(node),
+        inventory.hardware.name(node),
         list[..list.len() - more].join(", ")
     );
     if more > 0 {

@@ -1,9 +1,8 @@
 //! The inventory: the state of the hardware as last reported, and the working state of sweeps.
 //!
-//! The inventory is the only mutable view of the subnet. It dereferences to its [`Hardware`].
+//! The inventory is the only mutable view of the subnet.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use rsm_config::m_keys::KeyHolder;
@@ -86,24 +85,10 @@ pub struct Inventory {
     pub(super) search: Option<Search>,
 }
 
-impl Deref for Inventory {
-    type Target = Hardware;
-
-    fn deref(&self) -> &Hardware {
-        &self.hardware
-    }
-}
-
-impl DerefMut for Inventory {
-    fn deref_mut(&mut self) -> &mut Hardware {
-        &mut self.hardware
-    }
-}
-
 impl Inventory {
     /// The port of this subnet manager; `None` before its first answer.
     pub fn own_port(&self) -> Option<&InventoryPort> {
-        self.port(self.local?)
+        self.hardware.port(self.hardware.local?)
     }
 
     /// PortInfo of the subnet manager's port; `None` before its first answer.

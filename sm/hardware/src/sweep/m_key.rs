@@ -30,11 +30,14 @@ const LIKELY: usize = 3;
 impl Inventory {
     /// The port that holds the M_Key for `key`, and its GUID.
     fn holder_of(&self, key: PortKey) -> KeyHolder {
-        let port = self.key_holder(key);
+        let port = self.hardware.key_holder(key);
         KeyHolder {
             port,
-            guid: self.port(port).map_or(Guid::ZERO, |port| port.guid),
-            is_switch: self.is_switch(key.node),
+            guid: self
+                .hardware
+                .port(port)
+                .map_or(Guid::ZERO, |port| port.guid),
+            is_switch: self.hardware.is_switch(key.node),
         }
     }
 
@@ -58,7 +61,10 @@ impl Inventory {
             return self.m_keys.policy().one.into();
         }
         let holder = self.holder_of(self.entry(key));
-        let info = self.port(holder.port).and_then(|port| port.info.as_ref());
+        let info = self
+            .hardware
+            .port(holder.port)
+            .and_then(|port| port.info.as_ref());
         let protection = info.map(PortInfo::m_key_protect_bits);
         self.m_keys.to_read(holder, protection)
     }
@@ -67,7 +73,7 @@ impl Inventory {
     /// the subnet meanwhile. `silent` is the number of successive unanswered Gets.
     pub fn m_keys_to_manager(&self, key: PortKey, silent: usize) -> MKeys {
         let keys = self.m_keys_to_read(key);
-        let info = self.port(key).and_then(|port| port.info.as_ref());
+        let info = self.hardware.port(key).and_then(|port| port.info.as_ref());
         let guards = info.is_some_and(|info| info.m_key_protect_bits() > 1);
         if self.has_one_key() || !guards {
             return keys;
@@ -90,7 +96,10 @@ impl Inventory {
     /// answers no request with another key.
     pub fn key_answered(&mut self, key: PortKey, m_key: u64) {
         let holder = self.holder_of(key);
-        let info = self.port(holder.port).and_then(|port| port.info.as_ref());
+        let info = self
+            .hardware
+            .port(holder.port)
+            .and_then(|port| port.info.as_ref());
         let guards = info.is_some_and(|info| info.m_key_protect_bits() > 1);
         if guards && !self.has_one_key() {
             self.m_keys.see(holder, m_key, false);
@@ -99,24 +108,24 @@ impl Inventory {
 
     /// Forgets the key of a channel adapter's or router's port that has lost its cable.
     pub(super) fn forget_m_key(&mut self, port: PortKey) {
-        if self.key_holder(port) == port {
+        if self.hardware.key_holder(port) == port {
             self.m_keys.forget_port(port);
         }
     }
 
     /// The port by which a packet to `key` enters its node.
     fn entry(&self, key: PortKey) -> PortKey {
-        let Some(node) = self.node(key.node) else {
+        let Some(node) = self.hardware.node(key.node) else {
             return key;
         };
         if node.is_switch() || key.port != PortNum::ZERO {
             return key;
         }
-        if let Some(local) = self.local.filter(|local| local.node == key.node) {
+        if let Some(local) = self.hardware.local.filter(|local| local.node == key.node) {
             return local;
         }
         let is_off_path = |&(_, peer): &(PortNum, PortKey)| {
-            let neighbour = self.node(peer.node);
+            let neighbour = self.hardware.node(peer.node);
             let path = neighbour.and_then(|neighbour| neighbour.path.child(peer.port).ok());
             path != Some(node.path)
         };
@@ -133,7 +142,7 @@ impl Inventory {
             return self.m_keys.policy().one.into();
         }
         let Some(from) = from else {
-            let known = self.local.map(|local| self.holder_of(local));
+            let known = self.hardware.local.map(|local| self.holder_of(local));
             let before = self.local_before.map(|local| self.holder_of(local));
             let local = known.or(self.attached).or(before);
             let keys = local.map(|local| self.m_keys.to_read(local, None));
@@ -156,7 +165,7 @@ impl Inventory {
     /// according to the master, this run, an earlier run, or the files of another manager.
     fn expected_behind(&self, from: PortKey) -> Vec<KeyHolder> {
         let mut holders: Vec<KeyHolder> = Vec::new();
-        let known = self.port(from).and_then(|port| port.peer);
+        let known = self.hardware.port(from).and_then(|port| port.peer);
         // The master has seen the cable more recently than this manager.
         let stored = self.stored_cabling.port(from).map(|lost| lost.peer);
         let before = self.expected.port(from).map(|lost| lost.peer);
@@ -167,7 +176,10 @@ impl Inventory {
             }
         }
         let foreign = &self.m_keys.policy().foreign;
-        let here = self.port(from).map_or(Guid::ZERO, |port| port.guid);
+        let here = self
+            .hardware
+            .port(from)
+            .map_or(Guid::ZERO, |port| port.guid);
         if let Some(&guid) = foreign.neighbors.get(&(here, from.port.0)) {
             holders.push(KeyHolder {
                 port: PortKey::new(guid, PortNum::ZERO),
@@ -183,7 +195,7 @@ impl Inventory {
     fn moved(&self, from: PortKey) -> impl Iterator<Item = KeyHolder> + '_ {
         let missing = self.expected.ports().map(|(port, _)| port);
         let silent = self.faults.unanswering();
-        let silent = silent.filter_map(move |port| self.port(port)?.peer);
+        let silent = silent.filter_map(move |port| self.hardware.port(port)?.peer);
         let others = silent
             .chain(missing)
             .filter(move |port| port.node != from.node);
@@ -194,7 +206,7 @@ impl Inventory {
 
     /// The port that holds the M_Key for `key`, on a node that may not have answered yet.
     fn expected_holder(&self, key: PortKey) -> KeyHolder {
-        if self.node(key.node).is_some() {
+        if self.hardware.node(key.node).is_some() {
             return self.holder_of(key);
         }
         let stored = self.stored_cabling.node(key.node);
@@ -215,7 +227,7 @@ impl Inventory {
     /// Handles the PortInfo of an end port. Returns whether the port hides its key, and must be
     /// asked with another one.
     pub(crate) fn see_m_key(&mut self, key: PortKey, info: &PortInfo) -> bool {
-        if self.key_holder(key) != key {
+        if self.hardware.key_holder(key) != key {
             return false;
         }
         let hides = info.m_key() == 0 && info.m_key_protect_bits() != 0;
@@ -224,12 +236,12 @@ impl Inventory {
         // its key can recover (IBA 14.2.4.2).
         let has_expired = info.m_key_lease_period() != 0 && info.m_key_protect_bits() == 0;
         match self.m_keys.see(holder, info.m_key(), hides) {
-            Sight::Known => self.unlock(key),
+            Sight::Known => self.hardware.unlock(key),
             Sight::Foreign if has_expired && !self.has_one_key() => {
                 self.m_keys.inherit(holder, info.m_key());
-                self.unlock(key);
+                self.hardware.unlock(key);
             }
-            Sight::Foreign => self.lock(key, MKeySign::Shown),
+            Sight::Foreign => self.hardware.lock(key, MKeySign::Shown),
             Sight::Hidden => {}
             Sight::TryNext => return true,
         }
@@ -310,11 +322,14 @@ impl Inventory {
     /// Records that a Set to `key` was not answered. If the port may have a hidden M_Key, the
     /// silence indicates a foreign key.
     pub(crate) fn set_ignored(&mut self, key: PortKey) {
-        let holder = self.key_holder(key);
-        let info = self.port(holder).and_then(|port| port.info.as_ref());
+        let holder = self.hardware.key_holder(key);
+        let info = self
+            .hardware
+            .port(holder)
+            .and_then(|port| port.info.as_ref());
         let hides = info.is_some_and(|info| info.m_key() == 0 && info.m_key_protect_bits() != 0);
-        if hides && self.locked(holder).is_none() {
-            self.lock(holder, MKeySign::SetIgnored);
+        if hides && self.hardware.locked(holder).is_none() {
+            self.hardware.lock(holder, MKeySign::SetIgnored);
         }
     }
 
@@ -322,10 +337,10 @@ impl Inventory {
     /// the first sign of a foreign key. It is no sign while the port may hold one of several keys:
     /// other keys are being tried, and the port's key may have changed meanwhile.
     pub fn key_refused(&mut self, key: PortKey) -> bool {
-        let holder = self.key_holder(key);
-        let news = self.has_one_key() && self.locked(holder).is_none();
+        let holder = self.hardware.key_holder(key);
+        let news = self.has_one_key() && self.hardware.locked(holder).is_none();
         if news {
-            self.lock(holder, MKeySign::Reported);
+            self.hardware.lock(holder, MKeySign::Reported);
         }
         news
     }
@@ -353,7 +368,7 @@ impl Inventory {
         let news = keys.use_policy(policy, protection > 1, |port| self.holder_of(port));
         self.m_keys = keys;
         if news {
-            self.unlock_all();
+            self.hardware.unlock_all();
         }
     }
 }
@@ -361,7 +376,7 @@ impl Inventory {
 /// Whether a node answers NodeInfo and ignores all other Gets, as a device does that checks the key
 /// of every attribute except NodeInfo.
 pub(super) fn shows_node_info_only(inventory: &Inventory, guid: Guid) -> bool {
-    let Some(node) = inventory.node(guid) else {
+    let Some(node) = inventory.hardware.node(guid) else {
         return false;
     };
     let is_owed = |number| {
@@ -383,7 +398,7 @@ pub(super) fn findings(inventory: &Inventory, place: impl Fn(PortKey) -> String)
         let kind = FindingKind::MKeyMismatch;
         Finding::new(kind, subject, Severity::Error, text)
     };
-    let locked: Vec<(PortKey, MKeySign)> = inventory.all_locked().collect();
+    let locked: Vec<(PortKey, MKeySign)> = inventory.hardware.all_locked().collect();
     let mut findings = Vec::new();
     if let [(only, sign)] = locked[..] {
         let text = format!("{} {}; {REMEDY}", place(only), describe(sign));
@@ -438,8 +453,8 @@ fn describe(sign: MKeySign) -> &'static str {
 
 /// The local port, if its link is up and no node behind it answers; `None` otherwise.
 fn silent_beyond(inventory: &Inventory) -> Option<PortKey> {
-    let local = inventory.local?;
-    let is_alone = inventory.len() == 1;
+    let local = inventory.hardware.local?;
+    let is_alone = inventory.hardware.len() == 1;
     let unanswering = matches!(
         inventory.faults.port(local),
         Some(Fault::Unanswering { .. })

@@ -17,7 +17,7 @@ pub(super) fn see_managed(reading: &mut Reading, inventory: &Inventory, port: Po
         blocks.extend(source.blocks_of_others(port));
     }
     for key in blocks {
-        let record = inventory.port(key.port);
+        let record = inventory.hardware.port(key.port);
         let is_known = record.is_some_and(|record| record.managed.is_known(key.place));
         let again = audit && key.is_qos();
         if key.place.is_readable() && (again || !is_known) {
@@ -35,7 +35,7 @@ pub(super) fn on_managed(
     if key.is_rate_limit() {
         inventory.rate_limits_answered(key);
     }
-    let Some(port) = inventory.port_mut(key.port) else {
+    let Some(port) = inventory.hardware.port_mut(key.port) else {
         return;
     };
     if port.managed.holds(key.place, data) {
@@ -45,7 +45,7 @@ pub(super) fn on_managed(
     // The comparison has not seen this content yet.
     reading.changed = true;
     port.managed.store(key.place, data);
-    inventory.note_managed(key.port);
+    inventory.hardware.note_managed(key.port);
     if is_known {
         reading.on_other_block(inventory, Query::Managed(key));
     }
@@ -54,13 +54,13 @@ pub(super) fn on_managed(
 /// Handles an agent that refuses to show a block. Returns whether a habit exists for the
 /// refusal, which the kind of device then has.
 pub(super) fn on_managed_refused(inventory: &mut Inventory, key: BlockKey) -> bool {
-    inventory.learn_refused_block(key)
+    inventory.hardware.learn_refused_block(key)
 }
 
 /// Whether a manager has configured the port before. A push writes the tables of a fresh port
 /// without reading them.
 fn was_managed(inventory: &Inventory, key: PortKey) -> bool {
-    let Some(node) = inventory.node(key.node) else {
+    let Some(node) = inventory.hardware.node(key.node) else {
         return false;
     };
     match &node.switch {

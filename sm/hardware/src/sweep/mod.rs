@@ -124,9 +124,9 @@ impl Sweep {
         match scope {
             SweepScope::Full { .. } => {
                 inventory.faults.clear();
-                inventory.unlock_all();
+                inventory.hardware.unlock_all();
                 inventory.try_m_keys_again();
-                inventory.retry_lids();
+                inventory.hardware.retry_lids();
                 sweep.reading.ask(Query::Node(None));
             }
             SweepScope::Light => sweep.start_light(inventory),
@@ -136,7 +136,7 @@ impl Sweep {
     }
 
     fn empty(scope: SweepScope, inventory: &mut Inventory, policy: SweepPolicy) -> Sweep {
-        inventory.epoch += 1;
+        inventory.hardware.epoch += 1;
         Sweep {
             reading: Reading::new(scope, policy),
             targets: HashMap::new(),
@@ -158,13 +158,18 @@ impl Sweep {
     }
 
     fn start_light(&mut self, inventory: &Inventory) {
-        let switches: Vec<Guid> = inventory.switches().map(|(guid, ..)| guid).collect();
+        let switches: Vec<Guid> = inventory
+            .hardware
+            .switches()
+            .map(|(guid, ..)| guid)
+            .collect();
         for guid in switches {
             self.reading.ask(Query::Switch(guid));
         }
         // While the local port has no cable, no switch can report that a cable was plugged in.
-        if let Some(local) = inventory.local
+        if let Some(local) = inventory.hardware.local
             && inventory
+                .hardware
                 .port(local)
                 .is_some_and(|port| port.peer.is_none())
         {
@@ -176,7 +181,7 @@ impl Sweep {
             self.reading.ask(Query::Node(Some(port)));
         }
         vports::ask_vport_changes(&mut self.reading, inventory);
-        for manager in inventory.managers() {
+        for manager in inventory.hardware.managers() {
             self.reading.ask(Query::Sm(manager));
         }
     }
@@ -200,10 +205,11 @@ impl Sweep {
             let mut ports = (0..node.ports.len()).zip(&node.ports);
             ports.all(|(number, port)| {
                 let key = PortKey::new(guid, PortNum(number as u8));
-                port.info.is_none() && !inventory.is_locked(key)
+                port.info.is_none() && !inventory.hardware.is_locked(key)
             })
         };
         let unread: Vec<Guid> = inventory
+            .hardware
             .nodes()
             .filter(unread)
             .map(|(guid, _)| guid)
@@ -245,7 +251,7 @@ impl Sweep {
 
     /// Whether this full sweep failed to reach a known node that may still exist.
     pub fn is_incomplete(&self, inventory: &Inventory) -> bool {
-        let mut nodes = inventory.nodes();
+        let mut nodes = inventory.hardware.nodes();
         nodes.any(|(guid, _)| !self.entered.contains(&guid))
     }
 
@@ -269,7 +275,7 @@ impl Sweep {
     /// After a second report, the sweep repeats all its earlier queries of the switch. Returns
     /// `false` for a further report in the same sweep: another sweep must follow.
     pub fn add_target(&mut self, inventory: &Inventory, guid: Guid) -> bool {
-        let Some(node) = inventory.node(guid) else {
+        let Some(node) = inventory.hardware.node(guid) else {
             return true;
         };
         if self.targets.contains_key(&guid) {
@@ -320,7 +326,7 @@ impl Sweep {
     ///
     /// Returns whether the port exists.
     pub fn add_port(&mut self, inventory: &Inventory, key: PortKey) -> bool {
-        let known = inventory.port(key).is_some();
+        let known = inventory.hardware.port(key).is_some();
         if known {
             self.reading.changed = true;
             self.reading.again(Query::Port(key));
@@ -414,7 +420,7 @@ impl Sweep {
         for &guid in &gone {
             inventory.remove(guid);
             inventory.faults.forget_node(guid);
-            inventory.unlock_node(guid);
+            inventory.hardware.unlock_node(guid);
             self.reading.changed = true;
         }
         Sweep::owe_one_each(inventory);
@@ -434,15 +440,15 @@ impl Sweep {
         let faults = &inventory.faults;
         let asks_through = |key: PortKey| {
             self.entered.contains(&key.node)
-                && inventory.passes_on(key)
+                && inventory.hardware.passes_on(key)
                 && !faults.is_owed(Query::Port(key))
         };
         let mut disproved = Vec::new();
-        for (guid, node) in inventory.nodes() {
+        for (guid, node) in inventory.hardware.nodes() {
             for (number, port) in node.external_ports() {
                 let key = PortKey::new(guid, number);
                 let Some(peer) = port.peer else { continue };
-                if port.peer_epoch != inventory.epoch
+                if port.peer_epoch != inventory.hardware.epoch
                     && asks_through(key)
                     && faults.port(key).is_none()
                     && faults.port(peer).is_none()
@@ -458,9 +464,12 @@ impl Sweep {
     /// at most the first miss of a node.
     fn count_misses(&mut self, inventory: &mut Inventory) {
         let regular = self.reading.scope != SweepScope::Targets;
-        let epoch = inventory.epoch;
+        let epoch = inventory.hardware.epoch;
         for &guid in &self.silent {
-            if let Some(node) = inventory.node_mut(guid).filter(|node| node.epoch != epoch)
+            if let Some(node) = inventory
+                .hardware
+                .node_mut(guid)
+                .filter(|node| node.epoch != epoch)
                 && (regular || node.missed == 0)
             {
                 node.missed = node.missed.saturating_add(1);
@@ -471,7 +480,7 @@ impl Sweep {
 
     /// Queues all queries that a full sweep has about a node.
     fn ask_node(&mut self, inventory: &Inventory, guid: Guid) {
-        let Some(node) = inventory.node(guid) else {
+        let Some(node) = inventory.hardware.node(guid) else {
             return;
         };
         self.reading.ask(Query::Description(guid));
@@ -483,7 +492,9 @@ impl Sweep {
             }
         } else {
             for (number, port) in node.external_ports() {
-                if port.peer.is_some() || inventory.local == Some(PortKey::new(guid, number)) {
+                if port.peer.is_some()
+                    || inventory.hardware.local == Some(PortKey::new(guid, number))
+                {
                     self.reading.ask(Query::Port(PortKey::new(guid, number)));
                 }
             }
@@ -545,9 +556,9 @@ impl Sweep {
                 _ => query.modifier(inventory),
             },
             target,
-            response_time: query
-                .target(inventory)
-                .map_or(Duration::ZERO, |node| inventory.response_time(node)),
+            response_time: query.target(inventory).map_or(Duration::ZERO, |node| {
+                inventory.hardware.response_time(node)
+            }),
             m_keys,
             path,
             alternate,
@@ -555,7 +566,7 @@ impl Sweep {
         match query {
             Query::Node(None) => Some(ask(0, (DirectedPath::new(), None))),
             Query::Node(Some(port)) => {
-                let state = inventory.port(port).and_then(InventoryPort::state);
+                let state = inventory.hardware.port(port).and_then(InventoryPort::state);
                 if state == Some(PortState::Down) {
                     return None;
                 }
@@ -598,7 +609,7 @@ impl Sweep {
         inventory: &Inventory,
         key: PortKey,
     ) -> Option<(DirectedPath, Option<DirectedPath>)> {
-        let (path, alternate) = inventory.way_to(key)?;
+        let (path, alternate) = inventory.hardware.way_to(key)?;
         Some(match self.targets.get(&key.node) {
             Some(&Some(way)) if way != path => (way, Some(path)),
             _ => (path, alternate),

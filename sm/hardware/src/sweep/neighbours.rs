@@ -28,7 +28,11 @@ impl Sweep {
             inventory.part(from);
             inventory.faults.at_port(from, Fault::ZeroGuid);
         } else if let Some(first) = self.first_place(inventory, from, info) {
-            if inventory.port(from).is_some_and(|port| port.peer.is_some()) {
+            if inventory
+                .hardware
+                .port(from)
+                .is_some_and(|port| port.peer.is_some())
+            {
                 // The former neighbour of this port is gone.
                 self.moves.note_displaced(inventory, from);
                 inventory.part(from);
@@ -66,7 +70,7 @@ impl Sweep {
             inventory.faults.at_port(here, Fault::ZeroGuid);
             return;
         }
-        inventory.local = Some(here);
+        inventory.hardware.local = Some(here);
         self.enter(inventory, here, info, DirectedPath::new());
         if info.node_type() != NodeType::Switch {
             self.reading.ask(Query::Port(here));
@@ -84,6 +88,7 @@ impl Sweep {
         }
         inventory.faults.at_port(from, Fault::Loopback(here));
         let joined = inventory
+            .hardware
             .port(from)
             .is_some_and(|port| port.peer == Some(here));
         if inventory.faults.port(here) == Some(&Fault::Loopback(from)) {
@@ -100,18 +105,20 @@ impl Sweep {
     /// Handles a cable from `from` to `here`, a port of a node that can be managed.
     fn meet(&mut self, inventory: &mut Inventory, from: PortKey, here: PortKey, info: &NodeInfo) {
         let Some(path) = inventory
+            .hardware
             .node(from.node)
             .and_then(|node| node.path.child(from.port).ok())
         else {
             inventory.faults.at_port(from, Fault::TooFar);
             return;
         };
-        let known = inventory.port(here);
+        let known = inventory.hardware.port(here);
         let joined = known.is_some_and(|port| port.peer == Some(from));
         let before = known.and_then(|port| port.peer.or(port.peer_before));
         let is_moved = before.is_some_and(|before| before != from);
         let is_full = matches!(self.reading.scope, SweepScope::Full { .. });
-        let is_of_this_sweep = known.is_some_and(|port| port.peer_epoch == inventory.epoch);
+        let is_of_this_sweep =
+            known.is_some_and(|port| port.peer_epoch == inventory.hardware.epoch);
         if is_moved {
             self.moves.note_move(inventory, from, here);
         }
@@ -159,9 +166,9 @@ impl Sweep {
         info: &NodeInfo,
         path: DirectedPath,
     ) {
-        let epoch = inventory.epoch;
+        let epoch = inventory.hardware.epoch;
         let full = matches!(self.reading.scope, SweepScope::Full { .. });
-        let exchanged = inventory.node(here.node).is_some_and(|known| {
+        let exchanged = inventory.hardware.node(here.node).is_some_and(|known| {
             known.info.node_type() != info.node_type() || known.info.num_ports() != info.num_ports()
         });
         if exchanged {
@@ -172,9 +179,9 @@ impl Sweep {
         let first = if full {
             self.entered.insert(here.node)
         } else {
-            inventory.node(here.node).is_none()
+            inventory.hardware.node(here.node).is_none()
         };
-        match inventory.node_mut(here.node) {
+        match inventory.hardware.node_mut(here.node) {
             Some(node) => {
                 let system = info.system_image_guid();
                 self.reading.changed |= node.info.system_image_guid() != system;
@@ -188,7 +195,7 @@ impl Sweep {
             }
             None => {
                 self.reading.changed = true;
-                inventory.insert(
+                inventory.hardware.insert(
                     here.node,
                     InventoryNode {
                         info: *info,
@@ -205,8 +212,8 @@ impl Sweep {
             }
         }
         let switch = info.node_type() == NodeType::Switch;
-        inventory.note_port_guid(here, info);
-        if let Some(node) = inventory.node_mut(here.node) {
+        inventory.hardware.note_port_guid(here, info);
+        if let Some(node) = inventory.hardware.node_mut(here.node) {
             if switch {
                 for port in &mut node.ports {
                     port.guid = info.port_guid();
@@ -233,12 +240,13 @@ impl Sweep {
         // The port may have gone down while the Get was under way; that is no fault.
         self.reading.again(Query::Port(from));
         let known = inventory
+            .hardware
             .port(from)
             .and_then(|port| port.peer)
             .map(|peer| peer.node);
         let met = known
-            .and_then(|guid| inventory.node(guid))
-            .is_some_and(|node| node.epoch == inventory.epoch);
+            .and_then(|guid| inventory.hardware.node(guid))
+            .is_some_and(|node| node.epoch == inventory.hardware.epoch);
         self.silent.extend(known.filter(|_| !met));
         inventory.faults.at_port(from, Fault::Unanswering { known });
         inventory.silent_behind(from);

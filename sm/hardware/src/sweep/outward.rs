@@ -57,7 +57,7 @@ impl Outward {
 
     /// Whether the port `end` belongs to a switch that has answered, or is the manager's own port.
     fn passes(&self, inventory: &Inventory, end: PortKey) -> bool {
-        self.heard.contains(&end.node) || inventory.local == Some(end)
+        self.heard.contains(&end.node) || inventory.hardware.local == Some(end)
     }
 }
 
@@ -73,7 +73,7 @@ impl Sweep {
     pub(super) fn go_outward(&mut self, inventory: &mut Inventory) -> bool {
         let round = self.outward.as_ref().map_or(0, |before| before.round + 1);
         let is_full = matches!(self.reading.scope, SweepScope::Full { .. });
-        let Some(local) = inventory.local else {
+        let Some(local) = inventory.hardware.local else {
             return false;
         };
         if is_full || self.ahead.is_some() || round >= ROUNDS_MAX {
@@ -102,7 +102,7 @@ impl Sweep {
             .chain(parked.into_values().flatten())
             .collect();
         paths::forget(inventory);
-        match inventory.node(local.node) {
+        match inventory.hardware.node(local.node) {
             Some(node) if node.is_switch() => {
                 self.meet_outward(inventory, local.node, DirectedPath::new());
             }
@@ -133,7 +133,10 @@ impl Sweep {
         let Some(switch) = stale_paths::switch_on_the_way(inventory, query) else {
             return false;
         };
-        let is_local = inventory.local.is_some_and(|local| local.node == switch);
+        let is_local = inventory
+            .hardware
+            .local
+            .is_some_and(|local| local.node == switch);
         if is_local || outward.admits(switch, query) {
             return false;
         }
@@ -147,13 +150,13 @@ impl Sweep {
         if self.outward.is_none() {
             return;
         }
-        let Some(node) = inventory.node(from.node) else {
+        let Some(node) = inventory.hardware.node(from.node) else {
             return;
         };
         let peer = node.port(from.port).and_then(|port| port.peer);
         if let (Some(peer), Ok(path)) = (peer, node.path.child(from.port))
             && peer.node != from.node
-            && inventory.is_switch(peer.node)
+            && inventory.hardware.is_switch(peer.node)
         {
             self.meet_outward(inventory, peer.node, path);
         }
@@ -176,7 +179,7 @@ impl Sweep {
             return;
         }
         outward.met.insert(guid, VecDeque::new());
-        inventory.lead_to(guid, path, None);
+        inventory.hardware.lead_to(guid, path, None);
         self.reading.again(Query::Switch(guid));
     }
 
@@ -202,7 +205,7 @@ impl Sweep {
             // Ports that answered before this search may have changed since.
             self.ask_reported_ports(inventory, guid);
         } else if !is_changed {
-            let Some(node) = inventory.node(guid) else {
+            let Some(node) = inventory.hardware.node(guid) else {
                 return;
             };
             let up = node.external_ports().filter(|(_, port)| port.is_up());
@@ -228,6 +231,7 @@ impl Sweep {
         }
         let was_heard = outward.heard.remove(&guid);
         let is_joined = inventory
+            .hardware
             .node(guid)
             .is_some_and(|node| cables(node).any(|end| outward.passes(inventory, end)));
         if !is_joined {
@@ -259,7 +263,7 @@ impl Sweep {
         };
         let further = outward.met.get_mut(&guid).and_then(VecDeque::pop_front);
         if let Some(path) = further {
-            inventory.lead_to(guid, path, None);
+            inventory.hardware.lead_to(guid, path, None);
         } else if self.suspicion.is_by_path(query) {
             return false;
         }
@@ -310,7 +314,7 @@ impl Sweep {
         outward.heard.remove(&guid);
         let further = outward.met.get_mut(&guid).and_then(VecDeque::pop_front);
         if let Some(path) = further {
-            inventory.lead_to(guid, path, None);
+            inventory.hardware.lead_to(guid, path, None);
         }
         self.suspicion.keep_unsent(guid);
         self.reading.again(Query::Switch(guid));
@@ -322,7 +326,11 @@ impl Sweep {
         let Some(outward) = self.outward.take() else {
             return;
         };
-        let switches: Vec<Guid> = inventory.switches().map(|(guid, ..)| guid).collect();
+        let switches: Vec<Guid> = inventory
+            .hardware
+            .switches()
+            .map(|(guid, ..)| guid)
+            .collect();
         let unheard = switches
             .into_iter()
             .filter(|guid| !outward.heard.contains(guid));

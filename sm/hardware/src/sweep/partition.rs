@@ -24,8 +24,8 @@ pub(super) fn see_p_keys(
     key: PortKey,
     before: Option<&PortInfo>,
 ) {
-    let is_switch = inventory.is_switch(key.node);
-    let Some(info) = inventory.port(key).and_then(|port| port.info) else {
+    let is_switch = inventory.hardware.is_switch(key.node);
+    let Some(info) = inventory.hardware.port(key).and_then(|port| port.info) else {
         return;
     };
     // The host behind a link that trained again may have been powered off meanwhile.
@@ -44,7 +44,10 @@ pub(super) fn see_p_keys(
 /// Handles a switch that the sweep finds for the first time: asks for the tables of its ports
 /// that enforce partitions.
 pub(super) fn ask_enforced(reading: &mut Reading, inventory: &Inventory, guid: Guid) {
-    let ports = inventory.node(guid).map_or(0, |node| node.ports.len());
+    let ports = inventory
+        .hardware
+        .node(guid)
+        .map_or(0, |node| node.ports.len());
     for number in 1..ports {
         ask_p_keys(
             reading,
@@ -56,7 +59,10 @@ pub(super) fn ask_enforced(reading: &mut Reading, inventory: &Inventory, guid: G
 
 /// Forgets all tables of a node after a reset.
 pub(super) fn forget_all_p_keys(reading: &mut Reading, inventory: &mut Inventory, guid: Guid) {
-    let ports = inventory.node(guid).map_or(0, |node| node.ports.len());
+    let ports = inventory
+        .hardware
+        .node(guid)
+        .map_or(0, |node| node.ports.len());
     for number in 0..ports {
         forget_p_keys(
             reading,
@@ -75,7 +81,7 @@ pub(super) fn on_p_keys(
     table: &PKeyTable,
 ) {
     let capacity = capacity(inventory, key);
-    let Some(port) = inventory.port_mut(key) else {
+    let Some(port) = inventory.hardware.port_mut(key) else {
         return;
     };
     let image = Arc::make_mut(port.p_keys.get_or_insert_default());
@@ -103,7 +109,7 @@ pub(super) fn on_p_keys(
 /// Handles an agent that refuses to show a table: assumes the table after power-on. A port that
 /// needs no other table can be used; for any other port, a Set shows the truth.
 pub(super) fn on_p_keys_refused(reading: &mut Reading, inventory: &mut Inventory, key: PortKey) {
-    if let Some(port) = inventory.port_mut(key)
+    if let Some(port) = inventory.hardware.port_mut(key)
         && port.p_keys.is_none()
     {
         reading.changed = true;
@@ -112,10 +118,10 @@ pub(super) fn on_p_keys_refused(reading: &mut Reading, inventory: &mut Inventory
 }
 
 fn forget_p_keys(reading: &mut Reading, inventory: &mut Inventory, key: PortKey) {
-    if let Some(port) = inventory.port_mut(key) {
+    if let Some(port) = inventory.hardware.port_mut(key) {
         port.forget_tables();
     }
-    inventory.note_managed(key);
+    inventory.hardware.note_managed(key);
     let source = reading.policy.source(inventory);
     for origin in [Origin::Hosts, Origin::Qos, Origin::RateLimits] {
         for block in source.blocks(key, origin) {
@@ -129,7 +135,10 @@ fn forget_p_keys(reading: &mut Reading, inventory: &mut Inventory, key: PortKey)
 }
 
 fn ask_p_keys(reading: &mut Reading, inventory: &Inventory, key: PortKey) {
-    let (Some(node), Some(port)) = (inventory.node(key.node), inventory.port(key)) else {
+    let (Some(node), Some(port)) = (
+        inventory.hardware.node(key.node),
+        inventory.hardware.port(key),
+    ) else {
         return;
     };
     let Some(info) = &port.info else { return };
@@ -158,7 +167,7 @@ fn enforces(info: &PortInfo) -> bool {
 
 /// Capacity of a port's P_KeyTable, in keys.
 fn capacity(inventory: &Inventory, key: PortKey) -> u16 {
-    inventory.node(key.node).map_or(0, |node| {
+    inventory.hardware.node(key.node).map_or(0, |node| {
         let switch = node.switch.as_ref().map(|switch| &switch.info);
         p_keys::capacity(&node.info, switch, key.port)
     })
@@ -167,7 +176,7 @@ fn capacity(inventory: &Inventory, key: PortKey) -> u16 {
 /// AttributeModifier of a block. On nodes other than switches, the path of the Get selects the
 /// port.
 pub(super) fn modifier(inventory: &Inventory, key: PortKey, block: u16) -> u32 {
-    let is_switch = inventory.is_switch(key.node);
+    let is_switch = inventory.hardware.is_switch(key.node);
     p_keys::modifier(is_switch, key.port, block)
 }
 
@@ -177,7 +186,7 @@ mod tests {
     use rsm_mad::wire::header::Status;
     use rsm_model::{InventoryNode, InventoryPort};
 
-    use super::super::{AgentAnswer, SweepPolicy};
+    use super::super::{AgentAnswer, Sweep, SweepPolicy};
     use super::*;
     use crate::sweep::SweepScope;
 
@@ -191,7 +200,7 @@ mod tests {
             .set_num_ports(1)
             .set_partition_cap(100);
         let mut inventory = Inventory::default();
-        inventory.insert(
+        inventory.hardware.insert(
             PORT.node,
             InventoryNode {
                 info: node,
@@ -205,7 +214,7 @@ mod tests {
                 missed: 0,
             },
         );
-        inventory.local = Some(PORT);
+        inventory.hardware.local = Some(PORT);
         let mut sweep = Sweep::start(SweepScope::Targets, &mut inventory, SweepPolicy::default());
         sweep.read_again(PORT);
         assert_eq!(asked(&mut sweep, &mut inventory), [Query::Port(PORT)]);
@@ -259,7 +268,13 @@ mod tests {
             );
             let all_known = more.is_empty();
             assert_eq!(asked(&mut sweep, &mut inventory), blocks(more));
-            let image = inventory.port(PORT).unwrap().p_keys.as_ref().unwrap();
+            let image = inventory
+                .hardware
+                .port(PORT)
+                .unwrap()
+                .p_keys
+                .as_ref()
+                .unwrap();
             assert_eq!(image.is_known(3), all_known);
         }
     }
@@ -277,13 +292,19 @@ mod tests {
         assert_eq!(asked(&mut sweep, &mut inventory), [query]);
         let refused = AgentAnswer::Refused(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         sweep.handle(&mut inventory, query, refused);
-        let image = inventory.port(PORT).unwrap().p_keys.as_ref().unwrap();
+        let image = inventory
+            .hardware
+            .port(PORT)
+            .unwrap()
+            .p_keys
+            .as_ref()
+            .unwrap();
         assert!(image.holds(0, &[PKey::DEFAULT_FULL, PKey::INVALID]) && image.is_initial());
         assert!(inventory.faults.is_owed(query), "the operator is told");
         // Silence proves nothing about the table.
         let (mut inventory, mut sweep) = host(0);
         assert_eq!(asked(&mut sweep, &mut inventory), [query]);
         sweep.handle(&mut inventory, query, AgentAnswer::Silence);
-        assert!(inventory.port(PORT).unwrap().p_keys.is_none());
+        assert!(inventory.hardware.port(PORT).unwrap().p_keys.is_none());
     }
 }

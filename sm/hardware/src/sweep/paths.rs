@@ -16,7 +16,7 @@ use super::inventory::Inventory;
 /// would still reach each switch first over the same cable, only nodes written since the last
 /// search are searched.
 pub(super) fn refresh(inventory: &mut Inventory) -> Vec<Guid> {
-    let rewired = inventory.take_rewired();
+    let rewired = inventory.hardware.take_rewired();
     match follow(inventory, &rewired) {
         Ok(ways) => {
             let gone = lead(inventory, ways);
@@ -26,15 +26,15 @@ pub(super) fn refresh(inventory: &mut Inventory) -> Vec<Guid> {
         Err(why) => inventory.searched = Some(why),
     }
     inventory.search = None;
-    let ways = match inventory.local {
+    let ways = match inventory.hardware.local {
         Some(local) => {
             let (ways, search) = search(inventory, local);
             inventory.search = Some(search);
             ways
         }
-        None => vec![None; inventory.len()],
+        None => vec![None; inventory.hardware.len()],
     };
-    let guids: Vec<Guid> = inventory.nodes().map(|(guid, _)| guid).collect();
+    let guids: Vec<Guid> = inventory.hardware.nodes().map(|(guid, _)| guid).collect();
     lead(inventory, guids.into_iter().zip(ways).collect())
 }
 
@@ -71,7 +71,7 @@ fn lead(inventory: &mut Inventory, ways: Vec<(Guid, Option<Ways>)>) -> Vec<Guid>
     let mut gone = Vec::new();
     for (guid, way) in ways {
         match way {
-            Some((path, second)) => inventory.lead_to(guid, path, second),
+            Some((path, second)) => inventory.hardware.lead_to(guid, path, second),
             None => gone.push(guid),
         }
     }
@@ -93,18 +93,18 @@ fn follow(
     rewired: &BTreeSet<Guid>,
 ) -> Result<Vec<(Guid, Option<Ways>)>, &'static str> {
     let search = inventory.search.as_ref().ok_or("none were known")?;
-    if inventory.local != Some(search.local) {
+    if inventory.hardware.local != Some(search.local) {
         return Err("the local port is another");
     }
     if inventory.suspects != search.suspects {
         return Err("other switches are suspected");
     }
-    if rewired.len() > inventory.len() / 4 {
+    if rewired.len() > inventory.hardware.len() / 4 {
         return Err("many nodes changed");
     }
     let mut affected: BTreeSet<Guid> = search.unreached.iter().copied().collect();
     for &guid in rewired {
-        match inventory.node(guid) {
+        match inventory.hardware.node(guid) {
             Some(node) => {
                 let peers = node.external_ports().filter_map(|(_, port)| port.peer);
                 affected.extend(peers.map(|peer| peer.node));
@@ -119,7 +119,7 @@ fn follow(
         .into_iter()
         .filter(|&guid| guid != search.local.node)
     {
-        let Some(node) = inventory.node(guid) else {
+        let Some(node) = inventory.hardware.node(guid) else {
             continue;
         };
         let arrivals = search.arrivals(inventory, guid, node);
@@ -146,9 +146,10 @@ impl Search {
             let Some(from) = port.peer.filter(|from| from.node != guid) else {
                 continue;
             };
-            let (Some(passed), Some(neighbour)) =
-                (self.passed.get(&from.node), inventory.node(from.node))
-            else {
+            let (Some(passed), Some(neighbour)) = (
+                self.passed.get(&from.node),
+                inventory.hardware.node(from.node),
+            ) else {
                 continue;
             };
             let passes_on = neighbour.is_switch() || from == self.local;
@@ -169,11 +170,11 @@ impl Search {
 
 /// Whether a full search finds the recorded paths, and no path to the nodes in `gone`.
 fn is_as_searched(inventory: &Inventory, gone: &[Guid]) -> bool {
-    let Some(local) = inventory.local else {
+    let Some(local) = inventory.hardware.local else {
         return false;
     };
     let (ways, _) = search(inventory, local);
-    let mut nodes = inventory.nodes().zip(ways);
+    let mut nodes = inventory.hardware.nodes().zip(ways);
     nodes.all(|((guid, node), way)| match way {
         Some(way) => way == (node.path, node.alternate) && !gone.contains(&guid),
         None => gone.contains(&guid),
@@ -184,7 +185,7 @@ fn is_as_searched(inventory: &Inventory, gone: &[Guid]) -> bool {
 fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) {
     // Indices in the order of GUIDs replace the GUIDs: each cable needs one lookup, and memory
     // accesses are local.
-    let nodes: Vec<(Guid, &InventoryNode)> = inventory.nodes().collect();
+    let nodes: Vec<(Guid, &InventoryNode)> = inventory.hardware.nodes().collect();
     let place = |guid: Guid| nodes.binary_search_by_key(&guid, |&(guid, _)| guid).ok();
     let mut ways: Vec<Option<Ways>> = vec![None; nodes.len()];
     let mut search = Search {
@@ -232,7 +233,10 @@ fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) 
 
 /// Whether the first or second path that [`refresh`] recorded enters `to` by the cable from `from`.
 pub(super) fn lead_over(inventory: &Inventory, from: PortKey, to: PortKey) -> bool {
-    let (Some(near), Some(far)) = (inventory.node(from.node), inventory.node(to.node)) else {
+    let (Some(near), Some(far)) = (
+        inventory.hardware.node(from.node),
+        inventory.hardware.node(to.node),
+    ) else {
         return false;
     };
     let Ok(way) = near.path.child(from.port) else {
@@ -307,7 +311,7 @@ mod tests {
                 first_epoch: 0,
                 missed: 0,
             };
-            inventory.insert(Guid(guid), node);
+            inventory.hardware.insert(Guid(guid), node);
         }
         let key = |(guid, port): End| PortKey::new(Guid(guid), PortNum(port));
         for &(a, b) in cables {
@@ -315,20 +319,21 @@ mod tests {
         }
         for &port in down {
             let info = inventory
+                .hardware
                 .port_mut(key(port))
                 .and_then(|port| port.info.as_mut());
             info.expect("it was made").set_port_state(PortState::Down);
         }
         inventory.suspects = suspects.iter().map(|&guid| Guid(guid)).collect();
-        inventory.local = Some(key((switches, 1)));
+        inventory.hardware.local = Some(key((switches, 1)));
         inventory
     }
 
     /// Number of hops to each node that is reached without passing a suspect.
     fn hops_without_suspects(inventory: &Inventory, local: PortKey) -> BTreeMap<Guid, usize> {
         let mut hops = BTreeMap::from([(local.node, 0)]);
-        for _ in 0..inventory.len() {
-            for (guid, node) in inventory.nodes() {
+        for _ in 0..inventory.hardware.len() {
+            for (guid, node) in inventory.hardware.nodes() {
                 let Some(&here) = hops.get(&guid) else {
                     continue;
                 };
@@ -350,7 +355,10 @@ mod tests {
         let mut passes_suspect = false;
         for (index, &exit) in path.hops().iter().enumerate() {
             passes_suspect |= index > 0 && inventory.suspects.contains(&at);
-            let node = inventory.node(at).expect("a path leads over what is known");
+            let node = inventory
+                .hardware
+                .node(at)
+                .expect("a path leads over what is known");
             let (_, peer) = exits(at, node, local)
                 .find(|&(number, _)| number == exit)
                 .expect("a path leads over cables that are up");
@@ -384,12 +392,12 @@ mod tests {
                     3 => inventory.suspects.clear(),
                     // The node answers by a cable that the search did not use.
                     4 if a.0 != switches => {
-                        let path = inventory.node(Guid(b.0)).and_then(|node| node.path.child(PortNum(b.1)).ok());
-                        let node = inventory.node_mut(Guid(a.0)).expect("it was made");
+                        let path = inventory.hardware.node(Guid(b.0)).and_then(|node| node.path.child(PortNum(b.1)).ok());
+                        let node = inventory.hardware.node_mut(Guid(a.0)).expect("it was made");
                         node.path = path.unwrap_or_default();
                     }
                     _ => {
-                        let port = inventory.port_mut(key(a)).and_then(|port| port.info.as_mut());
+                        let port = inventory.hardware.port_mut(key(a)).and_then(|port| port.info.as_mut());
                         let info = port.expect("it was made");
                         let state = if info.port_state() == PortState::Down {
                             PortState::Active
@@ -417,10 +425,10 @@ mod tests {
             let down: Vec<_> = down.into_iter().filter(|&end| known(&end)).collect();
             let suspects: Vec<_> = suspects.into_iter().filter(|&guid| guid < switches).collect();
             let mut inventory = inventory(switches, &cables, &down, &suspects);
-            let local = inventory.local.expect("it was set");
+            let local = inventory.hardware.local.expect("it was set");
             let gone = refresh(&mut inventory);
             let hops = hops_without_suspects(&inventory, local);
-            for (guid, node) in inventory.nodes() {
+            for (guid, node) in inventory.hardware.nodes() {
                 if gone.contains(&guid) {
                     prop_assert!(!hops.contains_key(&guid), "{guid} is reached");
                     continue;

@@ -118,6 +118,7 @@ impl Inventory {
         policy.asks_capabilities
             && info.is_some_and(claims)
             && !self
+                .hardware
                 .habits
                 .has(kind_of(node), DeviceHabit::RefusesPortStates)
     }
@@ -144,7 +145,7 @@ impl PortStateTables {
         guid: Guid,
         repeats: bool,
     ) {
-        let Some(node) = inventory.node(guid) else {
+        let Some(node) = inventory.hardware.node(guid) else {
             return;
         };
         if inventory.has_port_states(&reading.policy, node) && node.ports.len() > WORTH_A_TABLE {
@@ -181,7 +182,7 @@ impl PortStateTables {
             inventory.unverified.iter().map(|(key, _)| key).collect();
         for (guid, ports) in by_node {
             let tabled = |key: &PortKey| key.port != PortNum::ZERO && !unverified.contains(key);
-            let is_proved = inventory.node(guid).is_some_and(|node| {
+            let is_proved = inventory.hardware.node(guid).is_some_and(|node| {
                 inventory.has_port_states(&reading.policy, node)
                     && ports.iter().filter(|key| tabled(key)).count() >= WORTH_A_TABLE
                     && inventory.port_state_proofs.switches.contains(&guid)
@@ -218,7 +219,7 @@ impl PortStateTables {
         block: u8,
         table: &SwitchPortStateTable,
     ) -> Vec<PortKey> {
-        let Some(node) = inventory.node(guid) else {
+        let Some(node) = inventory.hardware.node(guid) else {
             return Vec::new();
         };
         let kind = kind_of(node);
@@ -235,7 +236,10 @@ impl PortStateTables {
             })
             .collect();
         let Some(states) = states else {
-            inventory.habits.learn(kind, DeviceHabit::RefusesPortStates);
+            inventory
+                .hardware
+                .habits
+                .learn(kind, DeviceHabit::RefusesPortStates);
             self.ask_ports_instead(reading, inventory, guid, block);
             return Vec::new();
         };
@@ -278,20 +282,26 @@ impl PortStateTables {
             // A suspect may be gone. Any other switch lacks only the table if it answers other
             // queries, before or after.
             let is_suspect = inventory.suspects.contains(&guid);
-            let epoch = inventory.epoch;
-            match inventory.node(guid) {
+            let epoch = inventory.hardware.epoch;
+            match inventory.hardware.node(guid) {
                 Some(node) if !is_suspect && node.epoch == epoch => {
                     let kind = kind_of(node);
-                    inventory.habits.learn(kind, DeviceHabit::RefusesPortStates);
+                    inventory
+                        .hardware
+                        .habits
+                        .learn(kind, DeviceHabit::RefusesPortStates);
                 }
                 Some(_) if !is_suspect => {
                     self.silent.insert(guid);
                 }
                 _ => {}
             }
-        } else if let Some(node) = inventory.node(guid) {
+        } else if let Some(node) = inventory.hardware.node(guid) {
             let kind = kind_of(node);
-            inventory.habits.learn(kind, DeviceHabit::RefusesPortStates);
+            inventory
+                .hardware
+                .habits
+                .learn(kind, DeviceHabit::RefusesPortStates);
         }
         self.ask_ports_instead(reading, inventory, guid, block);
     }
@@ -316,7 +326,7 @@ impl PortStateTables {
         block: u8,
     ) -> Vec<PortKey> {
         self.reported.remove(&Query::PortStates(guid, block));
-        let node = inventory.node(guid).into_iter();
+        let node = inventory.hardware.node(guid).into_iter();
         node.flat_map(|node| ports_in(node, block))
             .map(|(_, port)| PortKey::new(guid, port))
             .collect()
@@ -331,12 +341,15 @@ impl PortStateTables {
         before: Option<PortState>,
         state: PortState,
     ) {
-        let Some(node) = inventory.node(key.node) else {
+        let Some(node) = inventory.hardware.node(key.node) else {
             return;
         };
         let kind = kind_of(node);
         if self.silent.remove(&key.node) {
-            inventory.habits.learn(kind, DeviceHabit::RefusesPortStates);
+            inventory
+                .hardware
+                .habits
+                .learn(kind, DeviceHabit::RefusesPortStates);
         }
         let Some(shown) = self.shown.remove(&key) else {
             return;
@@ -346,7 +359,10 @@ impl PortStateTables {
                 inventory.port_state_proofs.prove(key.node, kind);
             }
         } else if before == shown.known && inventory.port_state_proofs.contradict(key.node, kind) {
-            inventory.habits.learn(kind, DeviceHabit::RefusesPortStates);
+            inventory
+                .hardware
+                .habits
+                .learn(kind, DeviceHabit::RefusesPortStates);
         }
     }
 }

@@ -83,7 +83,7 @@ impl Query {
     /// The node that answers: for NodeInfo the one that was last behind the port, if any.
     pub(super) fn target(self, inventory: &Inventory) -> Option<Guid> {
         match self {
-            Query::Node(from) => Some(inventory.port(from?)?.peer?.node),
+            Query::Node(from) => Some(inventory.hardware.port(from?)?.peer?.node),
             _ => self.node(),
         }
     }
@@ -149,7 +149,9 @@ impl Query {
         match self {
             Query::PKeys(key, block) => partition::modifier(inventory, key, block),
             Query::Managed(key) => key.modifier(),
-            Query::Port(key) => PortInfo::modifier(key.port, inventory.asks_extended_speeds(key)),
+            Query::Port(key) => {
+                PortInfo::modifier(key.port, inventory.hardware.asks_extended_speeds(key))
+            }
             Query::Table(_, block) => u32::from(block),
             Query::Multicast(_, at) => at.modifier(),
             Query::SlToVl(_, input, output) => SlToVlMapping::modifier(input, output),

@@ -29,7 +29,7 @@ impl Inventory {
     /// unknown, and its adapter has not yet left several Gets of them unanswered.
     pub(crate) fn awaits_rate_limits(&self, port: PortKey, index: u16) -> bool {
         let key = BlockKey::rate_limits(port, Some(index));
-        let record = self.port(port);
+        let record = self.hardware.port(port);
         let is_known = record.is_some_and(|record| record.managed.is_known(key.place));
         let silences = self.rate_limit_silences.get(&key);
         !is_known && silences.is_none_or(|&silences| silences < AWAITED_MAX)
@@ -59,7 +59,7 @@ impl Inventory {
     /// Records that a device has answered QoSConfigSL.
     pub(super) fn rate_limits_answered(&mut self, key: BlockKey) {
         self.rate_limit_silences.remove(&key);
-        if let Some(node) = self.node(key.port.node) {
+        if let Some(node) = self.hardware.node(key.port.node) {
             let kind = DeviceKind::of(&node.info, key.port.port);
             self.rate_limit_answers.answered(kind);
         }
@@ -74,7 +74,7 @@ pub(super) fn see_rate_limits(reading: &mut Reading, inventory: &Inventory, port
     let audit = reading.audits(port);
     let source = reading.policy.source(inventory);
     for key in source.blocks(port, Origin::RateLimits) {
-        let record = inventory.port(port);
+        let record = inventory.hardware.port(port);
         let is_known = record.is_some_and(|record| record.managed.is_known(key.place));
         if audit || !is_known {
             reading.ask(Query::Managed(key));
@@ -95,7 +95,7 @@ pub(super) fn see_vport_rate_limits(
     }
     let key = BlockKey::rate_limits(port, Some(index));
     let is_known = |inventory: &Inventory| {
-        let record = inventory.port(port);
+        let record = inventory.hardware.port(port);
         record.is_some_and(|record| record.managed.is_known(key.place))
     };
     if is_fresh {
@@ -104,7 +104,7 @@ pub(super) fn see_vport_rate_limits(
     }
     if is_fresh
         && is_known(inventory)
-        && let Some(record) = inventory.port_mut(port)
+        && let Some(record) = inventory.hardware.port_mut(port)
     {
         record.managed.mark_dirty(key.place);
         reading.queries.forget(Query::Managed(key));
@@ -121,7 +121,7 @@ pub(super) fn on_no_rate_limits(
     key: BlockKey,
     status: Option<Status>,
 ) {
-    let Some(node) = inventory.node(key.port.node) else {
+    let Some(node) = inventory.hardware.node(key.port.node) else {
         return;
     };
     let kind = DeviceKind::of(&node.info, key.port.port);
@@ -130,7 +130,7 @@ pub(super) fn on_no_rate_limits(
         // A virtual port that is gone is no sign of a habit: its state will show that it is
         // gone.
         if key.is_habit_by(status) {
-            reading.changed |= inventory.learn_refused_block(key);
+            reading.changed |= inventory.hardware.learn_refused_block(key);
         }
         return;
     }
@@ -140,7 +140,7 @@ pub(super) fn on_no_rate_limits(
     }
     for vport in [None, Some(0)] {
         let block = BlockKey::rate_limits(key.port, vport);
-        reading.changed |= inventory.learn_refused_block(block);
+        reading.changed |= inventory.hardware.learn_refused_block(block);
     }
 }
 
@@ -161,6 +161,6 @@ fn waits_no_more(reading: &mut Reading, inventory: &mut Inventory, key: BlockKey
         && inventory.rate_limit_silences.insert(key, AWAITED_MAX) != Some(AWAITED_MAX)
     {
         reading.changed = true;
-        inventory.note_managed(key.port);
+        inventory.hardware.note_managed(key.port);
     }
 }

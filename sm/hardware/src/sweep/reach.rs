@@ -56,9 +56,10 @@ impl KnownWays {
     ) -> Option<Lid> {
         let ends = Ends::of(inventory, guid)?;
         let is_active = inventory
+            .hardware
             .port(ends.local)
             .is_some_and(InventoryPort::is_active);
-        let state = (ends.own, is_active, inventory.mark());
+        let state = (ends.own, is_active, inventory.hardware.mark());
         if (self.own, self.is_active, self.mark) != state {
             (self.own, self.is_active, self.mark) = state;
             self.there.clear();
@@ -83,7 +84,7 @@ impl KnownWays {
     /// Records that no entry changed since `before`, although switches were marked as written.
     pub(crate) fn nothing_written(&mut self, inventory: &Inventory, before: Mark) {
         if self.mark == before {
-            self.mark = inventory.mark();
+            self.mark = inventory.hardware.mark();
         }
     }
 
@@ -150,13 +151,13 @@ impl Ends {
     /// The ends of an SMP to the switch; `None` if an end has no LID, or the switch takes no SMPs
     /// by LID.
     fn of(inventory: &Inventory, guid: Guid) -> Option<Ends> {
-        if !inventory.takes_smps_by_lid(guid) {
+        if !inventory.hardware.takes_smps_by_lid(guid) {
             return None;
         }
-        let local = inventory.local?;
-        let own = inventory.port(local)?.info.as_ref()?.lid();
+        let local = inventory.hardware.local?;
+        let own = inventory.hardware.port(local)?.info.as_ref()?.lid();
         let target = PortKey::new(guid, PortNum::ZERO);
-        let lid = inventory.port(target)?.info.as_ref()?.lid();
+        let lid = inventory.hardware.port(target)?.info.as_ref()?.lid();
         (own.is_unicast() && lid.is_unicast()).then_some(Ends {
             local,
             own,
@@ -181,12 +182,12 @@ impl Ends {
 /// A report of the switch has just arrived on this route, so every cable of the route works. The
 /// shortest path may lead through the link that went down.
 pub(crate) fn way_of_reports(inventory: &Inventory, guid: Guid) -> Option<DirectedPath> {
-    let local = inventory.local?;
-    let own = inventory.port(local)?.info.as_ref()?.lid();
+    let local = inventory.hardware.local?;
+    let own = inventory.hardware.port(local)?.info.as_ref()?.lid();
     let mut entries = Vec::new();
     let mut at = guid;
     while at != local.node {
-        let switch = inventory.node(at)?.switch.as_ref()?;
+        let switch = inventory.hardware.node(at)?.switch.as_ref()?;
         if !own.is_unicast()
             || entries.len() == HOPS_MAX
             || !switch.lft.is_known(own.index() / LFT_BLOCK)
@@ -194,7 +195,7 @@ pub(crate) fn way_of_reports(inventory: &Inventory, guid: Guid) -> Option<Direct
             return None;
         }
         let exit = PortNum(switch.lft.entries().entry(own));
-        let peer = inventory.port(PortKey::new(at, exit))?.peer?;
+        let peer = inventory.hardware.port(PortKey::new(at, exit))?.peer?;
         entries.push(peer.port);
         at = peer.node;
     }
@@ -234,7 +235,7 @@ fn hop(
     to: PortKey,
     stays: impl Fn(Guid, Lid, u8) -> bool,
 ) -> Hop {
-    let Some(node) = inventory.node(at.node) else {
+    let Some(node) = inventory.hardware.node(at.node) else {
         return Hop::End(false);
     };
     let exit = match &node.switch {
@@ -263,7 +264,7 @@ fn hop(
     if peer == to {
         return Hop::End(true);
     }
-    match inventory.node(peer.node) {
+    match inventory.hardware.node(peer.node) {
         Some(node) if node.is_switch() => Hop::On(peer),
         _ => Hop::End(false),
     }

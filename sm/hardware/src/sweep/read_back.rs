@@ -180,7 +180,7 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn of(inventory: &'a Inventory, guid: Guid) -> Option<Parts<'a>> {
-        let node = inventory.node(guid)?;
+        let node = inventory.hardware.node(guid)?;
         let switch = node.switch.as_deref()?;
         let top = switch.info.linear_fdb_top();
         let last = multicast_top(inventory, switch)
@@ -246,7 +246,7 @@ fn window(all: usize, turn: u64, count: usize) -> impl Iterator<Item = usize> {
 fn settings(inventory: &Inventory, ports: &[PortKey]) -> Vec<Query> {
     let mut settings: Vec<Query> = ports.iter().map(|&key| Query::Port(key)).collect();
     for &key in ports {
-        let port = inventory.port(key).filter(|port| port.is_active());
+        let port = inventory.hardware.port(key).filter(|port| port.is_active());
         let Some(port) = port else { continue };
         if let Some(image) = port.p_keys.as_deref() {
             let blocks = image.keys().chunks(PKeyTable::ENTRIES).enumerate();
@@ -269,8 +269,9 @@ fn ports(inventory: &Inventory, guid: Guid, node: &InventoryNode) -> Vec<PortKey
     for (number, port) in node.external_ports().filter(|(_, port)| port.is_up()) {
         ports.push(PortKey::new(guid, number));
         let is_host = |peer: &PortKey| {
-            let node = inventory.node(peer.node);
+            let node = inventory.hardware.node(peer.node);
             let is_read = inventory
+                .hardware
                 .port(*peer)
                 .is_some_and(|port| port.info.is_some());
             is_read && node.is_some_and(|node| !node.is_switch())
@@ -361,7 +362,7 @@ impl Reading {
     /// Records that a part of a node differs, and reads the rest of its switch. Returns the node's
     /// record.
     fn on_overwritten(&mut self, inventory: &Inventory, guid: Guid) -> &mut Overwritten {
-        let is_switch = inventory.is_switch(guid);
+        let is_switch = inventory.hardware.is_switch(guid);
         if is_switch && self.read_back.samples.per_list > 0 {
             self.read_whole(inventory, guid);
         }
@@ -396,7 +397,10 @@ impl Reading {
 
     /// Compares PortInfo of a port with `before`, its former answer.
     pub(super) fn on_other_port(&mut self, inventory: &Inventory, key: PortKey, before: &PortInfo) {
-        let now = inventory.port(key).and_then(|port| port.info.as_ref());
+        let now = inventory
+            .hardware
+            .port(key)
+            .and_then(|port| port.info.as_ref());
         let Some(now) = now else { return };
         let kept_top = key.port == PortNum::ZERO
             && now.lid() != Lid::NONE

@@ -23,6 +23,7 @@ pub(super) fn ask_sl2vl(
         return;
     }
     let Some((node, switch)) = inventory
+        .hardware
         .node(guid)
         .and_then(|node| Some((node, node.switch.as_ref()?)))
     else {
@@ -46,7 +47,7 @@ pub(super) fn on_sl2vl(
     (guid, input, output): (Guid, PortNum, PortNum),
     mapping: &SlToVlMapping,
 ) {
-    let switch = inventory.switch_mut(guid);
+    let switch = inventory.hardware.switch_mut(guid);
     if let Some(switch) = switch {
         let row = mapping.vls();
         reading.changed |= !switch.sl2vl.holds((input, output), &row);
@@ -56,7 +57,10 @@ pub(super) fn on_sl2vl(
 
 /// Handles an answered port: asks for the tables from and to the port.
 pub(super) fn see_sl2vl(reading: &mut Reading, inventory: &Inventory, key: PortKey) {
-    let is_up = inventory.port(key).is_some_and(|port| port.is_up());
+    let is_up = inventory
+        .hardware
+        .port(key)
+        .is_some_and(|port| port.is_up());
     if is_up && key.port != PortNum::ZERO {
         ask_sl2vl(reading, inventory, key.node, Some(key.port));
     }

@@ -45,10 +45,10 @@ impl Moves {
     /// another cable.
     pub(super) fn note_move(&mut self, inventory: &Inventory, a: PortKey, b: PortKey) {
         self.is_due = true;
-        let is_switch = |key: PortKey| inventory.is_switch(key.node);
+        let is_switch = |key: PortKey| inventory.hardware.is_switch(key.node);
         self.is_of_trunk |= is_switch(a) && is_switch(b);
         for key in [a, b] {
-            let peer = inventory.port(key).and_then(|port| port.peer);
+            let peer = inventory.hardware.port(key).and_then(|port| port.peer);
             self.displaced.extend(peer);
         }
     }
@@ -56,7 +56,7 @@ impl Moves {
     /// Records that the cable known at `from` is gone.
     pub(super) fn note_displaced(&mut self, inventory: &Inventory, from: PortKey) {
         self.is_due = true;
-        let peer = inventory.port(from).and_then(|port| port.peer);
+        let peer = inventory.hardware.port(from).and_then(|port| port.peer);
         self.displaced.extend(peer);
     }
 
@@ -85,8 +85,8 @@ impl Sweep {
         self.moves.rounds += 1;
         let bare: Vec<PortKey> = displaced
             .into_iter()
-            .filter(|&key| inventory.passes_on(key))
-            .filter(|&key| inventory.port(key).is_some_and(lacks_neighbour))
+            .filter(|&key| inventory.hardware.passes_on(key))
+            .filter(|&key| inventory.hardware.port(key).is_some_and(lacks_neighbour))
             .collect();
         let asked = self.reading.queries.asked();
         let asked: BTreeSet<(Guid, Query)> = asked
@@ -95,7 +95,7 @@ impl Sweep {
         let mut stale: BTreeSet<Guid> = asked.iter().map(|&(guid, _)| guid).collect();
         stale.retain(|&guid| {
             let report = self.targets.get(&guid).copied().flatten();
-            let path = inventory.node(guid).map(|node| node.path);
+            let path = inventory.hardware.node(guid).map(|node| node.path);
             let mut routes = report.into_iter().chain(path);
             routes.any(|route| !arrives(inventory, route, guid))
         });
@@ -120,9 +120,9 @@ impl Sweep {
         let is_full = matches!(self.reading.scope, SweepScope::Full { .. });
         let faults = &inventory.faults;
         let is_of_switch = |guid| {
-            let end = inventory.port_with_guid(guid);
+            let end = inventory.hardware.port_with_guid(guid);
             let guid = end.map_or(guid, |end| end.node);
-            inventory.is_switch(guid)
+            inventory.hardware.is_switch(guid)
         };
         let is_new = |port| {
             let before = self.faults_before.port(port);
@@ -153,7 +153,7 @@ pub(super) fn switch_on_the_way(inventory: &Inventory, query: Query) -> Option<G
         Query::Node(from) => from?,
         query => PortKey::new(query.node()?, query.port()),
     };
-    let node = inventory.node(key.node)?;
+    let node = inventory.hardware.node(key.node)?;
     if node.is_switch() {
         return Some(key.node);
     }
@@ -166,12 +166,12 @@ pub(super) fn switch_on_the_way(inventory: &Inventory, query: Query) -> Option<G
 
 /// Whether a route leads to `guid` over the cables known now.
 fn arrives(inventory: &Inventory, route: DirectedPath, guid: Guid) -> bool {
-    let Some(local) = inventory.local else {
+    let Some(local) = inventory.hardware.local else {
         return false;
     };
     let mut hops = route.hops().iter();
     let end = hops.try_fold(local.node, |node, &exit| {
-        let peer = inventory.port(PortKey::new(node, exit))?.peer?;
+        let peer = inventory.hardware.port(PortKey::new(node, exit))?.peer?;
         Some(peer.node)
     });
     end == Some(guid)

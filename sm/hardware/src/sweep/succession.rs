@@ -23,7 +23,7 @@ impl Sweep {
         let mut sweep = Sweep::empty(SweepScope::Light, inventory, policy);
         let silent: BTreeSet<Guid> = inventory.faults.owed().filter_map(Query::node).collect();
         let mut read = BTreeSet::new();
-        for (guid, _, switch) in inventory.switches() {
+        for (guid, _, switch) in inventory.hardware.switches() {
             if silent.contains(&guid) {
                 continue;
             }
@@ -34,7 +34,7 @@ impl Sweep {
                 read.insert((guid, block));
             }
         }
-        if let Some(local) = inventory.local {
+        if let Some(local) = inventory.hardware.local {
             sweep.reading.ask(Query::Port(local));
         }
         (sweep, read)
@@ -62,7 +62,7 @@ impl Sweep {
     pub fn start_following(inventory: &mut Inventory, policy: SweepPolicy, parts: &Parts) -> Sweep {
         let mut sweep = Sweep::empty(SweepScope::Targets, inventory, policy);
         for &key in &parts.ports {
-            let Some(node) = inventory.node(key.node) else {
+            let Some(node) = inventory.hardware.node(key.node) else {
                 continue;
             };
             let is_switch = node.is_switch();

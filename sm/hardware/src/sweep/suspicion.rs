@@ -207,12 +207,12 @@ impl Sweep {
                 if attempts >= ATTEMPTS_TO_SUSPICION {
                     self.suspicion.overdue_ports.insert(from);
                 }
-                let peer = inventory.port(from).and_then(|port| port.peer);
+                let peer = inventory.hardware.port(from).and_then(|port| port.peer);
                 peer.map(|peer| peer.node)
             }
             _ => query.node(),
         };
-        let Some(guid) = node.filter(|&guid| inventory.node(guid).is_some()) else {
+        let Some(guid) = node.filter(|&guid| inventory.hardware.node(guid).is_some()) else {
             return;
         };
         if self.is_outward() {
@@ -431,12 +431,12 @@ impl Sweep {
     /// Handles the loss of the cable from `from` to `peer`, as `from` shows it: the last answer of
     /// `peer` is no longer valid.
     pub(super) fn lost(&mut self, inventory: &mut Inventory, from: PortKey, peer: PortKey) {
-        let is_switch = inventory.is_switch(peer.node);
-        let is_local = inventory.local == Some(peer);
-        inventory.put_manager(peer, None);
+        let is_switch = inventory.hardware.is_switch(peer.node);
+        let is_local = inventory.hardware.local == Some(peer);
+        inventory.hardware.put_manager(peer, None);
         if !is_switch
             && !is_local
-            && let Some(port) = inventory.port_mut(peer)
+            && let Some(port) = inventory.hardware.port_mut(peer)
         {
             port.info = None;
             port.forget_tables();
@@ -447,7 +447,7 @@ impl Sweep {
             self.reading.queries.forget(Query::Port(peer));
             let withdrawals = &mut self.suspicion.withdrawals;
             withdrawals.push_back(Withdrawal::Port(peer));
-            let node = inventory.node(peer.node);
+            let node = inventory.hardware.node(peer.node);
             let has_cables = node.is_some_and(|node| cables(node).next().is_some());
             if !has_cables {
                 self.give_up(peer.node);
@@ -574,7 +574,7 @@ impl Sweep {
             .copied()
             .collect::<Vec<_>>()
         {
-            let is_switch = inventory.is_switch(guid);
+            let is_switch = inventory.hardware.is_switch(guid);
             let query = if is_switch {
                 Query::Switch(guid)
             } else {
@@ -612,10 +612,11 @@ impl Sweep {
 /// The ports at the far ends of a node's cables whose agents can be asked without passing the node.
 fn witnesses(inventory: &Inventory, guid: Guid) -> Vec<PortKey> {
     let can_tell = |peer: &PortKey| {
-        let is_switch = inventory.is_switch(peer.node);
-        is_switch && peer.node != guid || inventory.local == Some(*peer)
+        let is_switch = inventory.hardware.is_switch(peer.node);
+        is_switch && peer.node != guid || inventory.hardware.local == Some(*peer)
     };
     inventory
+        .hardware
         .node(guid)
         .map(|node| cables(node).filter(can_tell).collect())
         .unwrap_or_default()
@@ -623,7 +624,7 @@ fn witnesses(inventory: &Inventory, guid: Guid) -> Vec<PortKey> {
 
 /// Whether the path to `end`, the far end of one of a node's cables, leads through the node.
 fn is_reached_from(inventory: &Inventory, guid: Guid, end: PortKey) -> bool {
-    let here = inventory.port(end).and_then(|port| port.peer);
+    let here = inventory.hardware.port(end).and_then(|port| port.peer);
     here.is_some_and(|here| here.node == guid && paths::lead_over(inventory, here, end))
 }
 

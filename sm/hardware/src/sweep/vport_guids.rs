@@ -32,11 +32,14 @@ impl Inventory {
 
     /// Whether the sweep reads the GUID tables of a port's virtual ports.
     pub(super) fn reads_vport_guids(&self, key: PortKey) -> bool {
-        self.node(key.node).is_some_and(|node| {
+        self.hardware.node(key.node).is_some_and(|node| {
             let kind = DeviceKind::of(&node.info, key.port);
             let capability = Capability::VPortGuidInfo;
-            self.capabilities.has(&node.info, capability)
-                && !self.habits.has(kind, DeviceHabit::RefusesVPortGuids)
+            self.hardware.capabilities.has(&node.info, capability)
+                && !self
+                    .hardware
+                    .habits
+                    .has(kind, DeviceHabit::RefusesVPortGuids)
         })
     }
 }
@@ -60,6 +63,7 @@ pub(super) fn see_vport_guids(
     let blocks = vport.guid_blocks();
     // The physical function uses the table of its port.
     let is_port = inventory
+        .hardware
         .port(key)
         .is_some_and(|port| port.guid == vport.guid());
     if blocks == 0 || is_port || !inventory.reads_vport_guids(key) {
@@ -76,7 +80,10 @@ pub(super) fn see_vport_guids(
 
 /// Asks again for the known blocks of the GUID tables of a port's virtual ports.
 pub(super) fn audit_vport_guids(reading: &mut Reading, inventory: &Inventory, key: PortKey) {
-    let vports = inventory.port(key).and_then(|port| port.vports.as_ref());
+    let vports = inventory
+        .hardware
+        .port(key)
+        .and_then(|port| port.vports.as_ref());
     let vports = vports.filter(|_| inventory.reads_vport_guids(key));
     for (&index, vport) in vports.iter().flat_map(|vports| &vports.vports) {
         for &block in vport.guids.iter().flat_map(|guids| guids.keys()) {
@@ -93,7 +100,7 @@ pub(super) fn on_vport_guids(
     (index, block): (u16, u8),
     info: &VPortGuidInfo,
 ) {
-    if let Some(node) = inventory.node(key.node) {
+    if let Some(node) = inventory.hardware.node(key.node) {
         let kind = DeviceKind::of(&node.info, key.port);
         inventory.vport_reading.guid_answers.answered(kind);
     }
@@ -123,7 +130,7 @@ pub(super) fn on_no_vport_guids(
     (index, block): (u16, u8),
     status: Option<Status>,
 ) {
-    let Some(node) = inventory.node(key.node) else {
+    let Some(node) = inventory.hardware.node(key.node) else {
         return;
     };
     let kind = DeviceKind::of(&node.info, key.port);
@@ -135,7 +142,7 @@ pub(super) fn on_no_vport_guids(
     if is_habit {
         // A finding shows the habit, so that the change counts.
         let habit = DeviceHabit::RefusesVPortGuids;
-        reading.changed |= inventory.habits.learn(kind, habit);
+        reading.changed |= inventory.hardware.habits.learn(kind, habit);
     } else if status.is_none() {
         let query = VPortQuery::Guids(index, block);
         inventory.faults.owe(Query::VPorts(key, query), None);

@@ -136,7 +136,7 @@ impl Inventory {
 
     /// The ports with known VirtualizationInfo.
     pub(crate) fn ports_with_vports(&self) -> impl Iterator<Item = PortKey> + '_ {
-        self.nodes().flat_map(|(guid, node)| {
+        self.hardware.nodes().flat_map(|(guid, node)| {
             let ports = node.external_ports();
             let ports = ports.filter(|(_, port)| port.vports.is_some());
             ports.map(move |(number, _)| PortKey::new(guid, number))
@@ -145,8 +145,11 @@ impl Inventory {
 
     /// Forgets the virtual ports of a port, to be read again with its next PortInfo.
     pub(super) fn forget_vports(&mut self, key: PortKey) {
-        if self.port(key).is_some_and(|port| port.vports.is_some())
-            && let Some(port) = self.port_mut(key)
+        if self
+            .hardware
+            .port(key)
+            .is_some_and(|port| port.vports.is_some())
+            && let Some(port) = self.hardware.port_mut(key)
         {
             port.vports = None;
         }
@@ -154,7 +157,10 @@ impl Inventory {
 
     /// Records that the virtual ports of a port may have changed. Returns whether it has any.
     pub fn mark_vports_stale(&mut self, key: PortKey) -> bool {
-        let has_any = self.port(key).is_some_and(|port| port.vports.is_some());
+        let has_any = self
+            .hardware
+            .port(key)
+            .is_some_and(|port| port.vports.is_some());
         has_any && {
             self.vport_reading.stale.insert(key);
             true
@@ -163,8 +169,8 @@ impl Inventory {
 
     /// The record of a port's virtual ports, mutable. Afterwards the record is not shared.
     pub fn vports_mut(&mut self, key: PortKey) -> Option<&mut PortVPorts> {
-        self.port(key)?.vports.as_ref()?;
-        Some(Arc::make_mut(self.port_mut(key)?.vports.as_mut()?))
+        self.hardware.port(key)?.vports.as_ref()?;
+        Some(Arc::make_mut(self.hardware.port_mut(key)?.vports.as_mut()?))
     }
 
     /// Whether the sweep asks a port for virtual ports.
@@ -178,6 +184,7 @@ impl Inventory {
                 .capability_mask2()
                 .contains(CapabilityMask2::IS_VIRTUALIZATION_SUPPORTED)
             && self
+                .hardware
                 .capabilities
                 .has(&node.info, Capability::Virtualization)
             && !self.refuses_vports(node, key)
@@ -185,7 +192,7 @@ impl Inventory {
 
     fn refuses_vports(&self, node: &InventoryNode, key: PortKey) -> bool {
         let kind = DeviceKind::of(&node.info, key.port);
-        self.habits.has(kind, DeviceHabit::RefusesVPorts)
+        self.hardware.habits.has(kind, DeviceHabit::RefusesVPorts)
     }
 
     /// Whether an unanswered query is about virtual ports of a kind of device that refuses them, or
@@ -195,7 +202,7 @@ impl Inventory {
             Query::VPorts(key, query) => {
                 let is_unread =
                     matches!(query, VPortQuery::Guids(..)) && !self.reads_vport_guids(key);
-                let node = self.node(key.node);
+                let node = self.hardware.node(key.node);
                 is_unread || node.is_none_or(|node| self.refuses_vports(node, key))
             }
             Query::Managed(key) if key.is_rate_limit() => !policy.source(self).limits_rates(key),
@@ -215,13 +222,16 @@ pub(super) fn see_vports(
     if !inventory.vport_reading.is_on || key.port == PortNum::ZERO {
         return;
     }
-    let (Some(node), Some(port)) = (inventory.node(key.node), inventory.port(key)) else {
+    let (Some(node), Some(port)) = (
+        inventory.hardware.node(key.node),
+        inventory.hardware.port(key),
+    ) else {
         return;
     };
     let Some(info) = &port.info else { return };
     if info.port_state() == PortState::Down || !inventory.has_vports(node, key, info) {
         if port.vports.is_some()
-            && let Some(port) = inventory.port_mut(key)
+            && let Some(port) = inventory.hardware.port_mut(key)
         {
             port.vports = None;
             reading.changed = true;
@@ -304,16 +314,19 @@ fn on_virtualization(
     key: PortKey,
     info: VirtualizationInfo,
 ) {
-    let Some(node) = inventory.node(key.node) else {
+    let Some(node) = inventory.hardware.node(key.node) else {
         return;
     };
     let kind = DeviceKind::of(&node.info, key.port);
     inventory.vport_reading.answers.answered(kind);
-    let known = inventory.port(key).and_then(|port| port.vports.as_ref());
+    let known = inventory
+        .hardware
+        .port(key)
+        .and_then(|port| port.vports.as_ref());
     let was_enabled = known.is_some_and(|known| known.info.enabled());
     if known.is_none_or(|known| known.info != info) {
         reading.changed = true;
-        let Some(port) = inventory.port_mut(key) else {
+        let Some(port) = inventory.hardware.port_mut(key) else {
             return;
         };
         let vports = Arc::make_mut(port.vports.get_or_insert_default());
@@ -340,7 +353,11 @@ fn on_vport_states(
     block: u16,
     states: &VPortState,
 ) {
-    let Some(known) = inventory.port(key).and_then(|port| port.vports.as_ref()) else {
+    let Some(known) = inventory
+        .hardware
+        .port(key)
+        .and_then(|port| port.vports.as_ref())
+    else {
         return;
     };
     let first = block.saturating_mul(VPortState::ENTRIES as u16);
@@ -374,7 +391,11 @@ fn on_vport_info(
     index: u16,
     info: &VPortInfo,
 ) {
-    let Some(known) = inventory.port(key).and_then(|port| port.vports.as_ref()) else {
+    let Some(known) = inventory
+        .hardware
+        .port(key)
+        .and_then(|port| port.vports.as_ref())
+    else {
         return;
     };
     let before = known.get(index);
@@ -470,7 +491,7 @@ pub(super) fn on_no_vports(
     query: VPortQuery,
     status: Option<Status>,
 ) {
-    let Some(node) = inventory.node(key.node) else {
+    let Some(node) = inventory.hardware.node(key.node) else {
         return;
     };
     let kind = DeviceKind::of(&node.info, key.port);
@@ -508,8 +529,11 @@ fn give_vports_up(
     key: PortKey,
     kind: DeviceKind,
 ) {
-    inventory.habits.learn(kind, DeviceHabit::RefusesVPorts);
-    if let Some(port) = inventory.port_mut(key) {
+    inventory
+        .hardware
+        .habits
+        .learn(kind, DeviceHabit::RefusesVPorts);
+    if let Some(port) = inventory.hardware.port_mut(key) {
         reading.changed |= port.vports.take().is_some();
     }
 }
@@ -520,7 +544,7 @@ fn last_index(info: &VirtualizationInfo) -> u16 {
 }
 
 pub(super) fn vport_of(inventory: &Inventory, key: PortKey, index: u16) -> Option<&VPort> {
-    inventory.port(key)?.vports.as_ref()?.get(index)
+    inventory.hardware.port(key)?.vports.as_ref()?.get(index)
 }
 
 pub(super) fn vport_mut(inventory: &mut Inventory, key: PortKey, index: u16) -> Option<&mut VPort> {

@@ -121,7 +121,10 @@ impl DryRunReport {
         let mut entries = Vec::with_capacity(sets.len());
         for set in sets {
             let guid = set.order.target;
-            let name = inventory.node(guid).map(|_| inventory.name(guid));
+            let name = inventory
+                .hardware
+                .node(guid)
+                .map(|_| inventory.hardware.name(guid));
             let entry = SetEntry {
                 guid: guid.to_string(),
                 name: name.unwrap_or_default(),

@@ -52,7 +52,7 @@ impl RoutesCompared {
     /// if the held routes reach no host by the LIDs of the plan, or equal the plan's routes.
     pub(super) fn of(inventory: &Inventory, plan: &Plan) -> Option<RoutesCompared> {
         let held = |guid: Guid| {
-            let switch = inventory.node(guid)?.switch.as_ref()?;
+            let switch = inventory.hardware.node(guid)?.switch.as_ref()?;
             Some(switch.lft.entries().clone())
         };
         let switches = plan.topology.switches().iter();

@@ -255,7 +255,7 @@ fn fabric_of(count: u64) -> Fabric {
     for number in 1..=count {
         let mut info = NodeInfo::default();
         info.set_node_guid(Guid(number));
-        inventory.insert(
+        inventory.hardware.insert(
             Guid(number),
             InventoryNode {
                 info,
@@ -270,7 +270,7 @@ fn fabric_of(count: u64) -> Fabric {
             },
         );
     }
-    Fabric::build(&inventory)
+    Fabric::build(&inventory.hardware)
 }
 
 #[test]

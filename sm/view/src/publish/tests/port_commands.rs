@@ -42,7 +42,8 @@ async fn give(
 async fn isolate(world: &mut World, host: PortKey) -> Result<bool, ControlError> {
     let why = "forges notices and traps";
     carry_out(world, move |controller| async move {
-        controller.isolate(host, why).await
+        let mut ended = controller.isolate(&[(host, why)]).await;
+        ended.remove(0).1
     })
     .await
 }
