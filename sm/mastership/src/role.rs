@@ -73,7 +73,9 @@ pub(crate) fn decide(
     ElectionOutcome::Be(match role {
         Role::NotActive => Role::NotActive,
         Role::Discovering | Role::Standby { .. } => {
-            let master = others.iter().copied().find(|other| other.is_master());
+            // Of two masters the one with precedence remains.
+            let masters = others.iter().copied().filter(|other| other.is_master());
+            let master = masters.max_by_key(|other| other.precedence());
             standby(master.or(stronger))
         }
         Role::Master => match stronger {

@@ -328,7 +328,6 @@ fn a_standby_obeys_its_master_alone_and_shows_that_it_is_not_active() {
     for _ in 0..20 {
         world.order(master, SmControl::DISCOVER);
         world.run_for(Duration::from_millis(500));
-        println!("{:?}", world.manager().core().role());
     }
     let answers = &world.foreign(master).answers;
     let obeyed = answers.iter().filter(|&&status| status == Status::OK);
