@@ -28,19 +28,19 @@ mod deadline;
 mod error;
 pub mod etcd;
 mod export;
-mod fabric;
+mod fabric_kind;
 #[cfg(test)]
 mod fault_tests;
-mod folder;
+mod unwritable;
 mod guard;
 pub mod io;
 pub mod journal;
 mod layout;
 mod lock;
 mod memory;
-mod operation;
+mod file_operation;
 mod records;
-mod reign;
+mod epoch;
 pub mod replica;
 mod replicated;
 mod report;
@@ -54,14 +54,14 @@ mod traits;
 pub use checksum::Checksum;
 pub use deadline::Deadline;
 pub use error::StoreError;
-pub use fabric::StoreFabric;
-pub use folder::FolderStore;
+pub use fabric_kind::StoreFabric;
+pub use unwritable::FolderStore;
 pub use memory::MemoryStore;
 pub use records::{
     Bytes, ChangeError, ChangeSet, NAMESPACE_MAX, Namespace, NamespaceError, Persisted,
     RECORD_KEY_MAX, RECORD_VALUE_MAX,
 };
-pub use reign::{Epoch, Life, SeenEpoch};
+pub use epoch::{Epoch, ClaimCondition, SeenEpoch};
 pub use replicated::Replicated;
 pub use report::{LoadReport, Origin, Quarantined};
 pub use shared_tables::{
