@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rsm_model::WrittenPart;
 use rsm_model::fabric::Fabric;
-use rsm_model::footprint::{Footprints, Surveyor};
+use rsm_model::footprint::{Footprints, FootprintRecorder};
 
 /// State that other managers read in the store.
 #[derive(Default, Debug)]
@@ -12,7 +12,7 @@ pub struct SharedNews {
     /// Whether hardware is being written, or may be, according to the store.
     is_pushing: bool,
     /// Records what changes in the hardware.
-    surveyor: Surveyor,
+    recorder: FootprintRecorder,
 }
 
 /// Meaning of the end of a pass for other managers.
@@ -37,7 +37,7 @@ impl SharedNews {
 
     /// Starts as a master that begins to write hardware.
     pub fn begin(&mut self) {
-        self.surveyor.begin();
+        self.recorder.begin();
     }
 
     /// Records that, until the end of a pass, the hardware may hold something that no plan has.
@@ -52,7 +52,7 @@ impl SharedNews {
 
     /// Records that a part is being written.
     pub fn note_set(&mut self, part: WrittenPart) {
-        self.surveyor.note_set(part);
+        self.recorder.note_set(part);
     }
 
     /// Records the end of a pass that left nothing open.
@@ -63,24 +63,24 @@ impl SharedNews {
                 self.is_pushing = false;
                 PushEnd::Pushed
             }
-            (false, _) if self.surveyor.is_behind() => PushEnd::Changed,
+            (false, _) if self.recorder.is_behind() => PushEnd::Changed,
             (false, _) => PushEnd::NoNews,
         }
     }
 
     /// Records that the hardware holds the plan with this number.
     pub fn conclude(&mut self, plan: u64, fabric: &Arc<Fabric>) {
-        self.surveyor.conclude(plan, fabric);
+        self.recorder.conclude(plan, fabric);
     }
 
     /// Records that the state is being stored, with the number of a plan.
     pub fn tell(&mut self, plan: u64) {
-        self.surveyor.tell(plan);
+        self.recorder.tell(plan);
     }
 
     /// Footprints of the last plans.
     pub fn footprints(&self) -> &Footprints {
-        self.surveyor.footprints()
+        self.recorder.footprints()
     }
 
     /// Whether hardware is being written, or may be, according to the store.
