@@ -15,7 +15,7 @@ use rsm_plan::Plan;
 use rsm_state::{Identity, Snapshot};
 
 use super::alias_index::AliasIndex;
-use super::changed::ChangedNodes;
+use super::changed_nodes::ChangedNodes;
 use super::ends::{EndIx, EndPort, Ends, vport_of};
 use super::minima::Minima;
 use super::partitions::Memberships;

@@ -9,7 +9,7 @@ use rsm_mad::Time;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_plan::groups::GroupSet;
 
-use super::events::News;
+use super::events::PublishedNotice;
 use super::memory::Unsaved;
 use super::{Directory, Sa, mcast};
 
@@ -46,15 +46,15 @@ impl Sa {
         self.offences.handle_deadline(now);
         if let Some(directory) = &self.sa_snapshot.directory {
             while let Some(event) = self.multicast.poll_event() {
-                let news = match event {
+                let published = match event {
                     mcast::GroupEvent::Created(mgid, p_key) => {
-                        News::of_group(directory, mgid, p_key, true)
+                        PublishedNotice::of_group(directory, mgid, p_key, true)
                     }
                     mcast::GroupEvent::Deleted(mgid, p_key) => {
-                        News::of_group(directory, mgid, p_key, false)
+                        PublishedNotice::of_group(directory, mgid, p_key, false)
                     }
                 };
-                self.events.take(news, now);
+                self.events.take(published, now);
             }
         }
         if self.guids.handle_deadline(now) {

@@ -14,9 +14,9 @@
 
 mod alias_index;
 mod answer;
-mod asked;
+mod query_context;
 mod breach;
-mod changed;
+mod changed_nodes;
 mod directory;
 mod directory_qos;
 mod due;
@@ -64,7 +64,7 @@ use rsm_mad::ids::Tid;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::Notice;
 pub use sa_snapshot::SaSnapshot;
-pub use searches::{Searches, Taken};
+pub use searches::{Searches, SearchAdmission};
 pub use statistics::{SaCounters, Statistics};
 pub use trust::{Offence, Trust, TrustRules};
 
@@ -72,7 +72,7 @@ use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::Finding;
 use rsm_state::Snapshot;
 
-use self::events::{Events, News, NoticeReport, SubscriptionsView};
+use self::events::{Events, PublishedNotice, NoticeReport, SubscriptionsView};
 use self::guids::AliasRegistry;
 use self::mcast::{
     GroupRegistry, GroupRegistryConfig, GroupRules, GroupsView, SavedGroup, Unexamined,
@@ -241,8 +241,8 @@ impl Sa {
         let Some(directory) = self.sa_snapshot.in_force() else {
             return;
         };
-        match News::of_trap(directory, notice) {
-            Some(news) => self.events.take(news, now),
+        match PublishedNotice::of_trap(directory, notice) {
+            Some(published) => self.events.take(published, now),
             None => self.statistics.unknown_issuer(),
         }
     }

@@ -13,7 +13,7 @@ use rsm_mad::wire::sa::{
 };
 
 use super::answer::{self, SaAnswer};
-use super::asked::Asked;
+use super::query_context::SaQueryContext;
 use super::directory::Directory;
 use super::ends::EndIx;
 use super::trust::{self, Offence, Trust};
@@ -232,7 +232,7 @@ impl Sa {
         } else {
             self.multicast.view()
         };
-        query::answer(&Asked {
+        query::answer(&SaQueryContext {
             header,
             data,
             trust,

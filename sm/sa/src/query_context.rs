@@ -13,7 +13,7 @@ use super::services::ServiceRegistry;
 use super::trust::Trust;
 
 /// A request with a valid header.
-pub(super) struct Asked<'a> {
+pub(super) struct SaQueryContext<'a> {
     pub(super) header: &'a SaHeader,
     pub(super) data: &'a [u8],
     pub(super) trust: Trust,
