@@ -14,7 +14,7 @@ use rsm_mad::transport::{Datagram, PortEvent};
 use rsm_mad::wire::attr::{Attribute, Notice, SmInfo};
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
-use rsm_mastership::Asked;
+use rsm_mastership::MastershipRequest;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::Finding;
 use rsm_model::habits::DeviceHabits;
@@ -357,7 +357,7 @@ impl Core {
     pub(super) fn on_completion(&mut self, completion: Completion<Context>, now: Time) {
         match (completion.context, &mut self.stage) {
             (Context::Witness, _) => return,
-            (Context::Mastership(Asked::HandOver), Stage::HandingOver(handing_over)) => {
+            (Context::Mastership(MastershipRequest::HandOver), Stage::HandingOver(handing_over)) => {
                 return handing_over.handle(&completion.outcome);
             }
             (Context::Mastership(asked), _) => {

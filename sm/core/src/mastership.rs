@@ -11,7 +11,7 @@ use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::Request;
 use rsm_mastership::{
-    Action, Asked, Basis, Errand, HandingOver, Mastership, Verdict, View, exchange_lids,
+    Action, MastershipRequest, Basis, PassRequest, HandingOver, Mastership, Verdict, View, exchange_lids,
 };
 use rsm_model::alias_guids::AliasGuids;
 use rsm_plan::{Outcome, PlanJob};
@@ -76,7 +76,7 @@ impl Core {
             Action::DiscardPass => self.meter.discard(),
             Action::HandOver(handing_over) => self.begin_hand_over(handing_over),
             Action::GoOnAsSuccession(cause) => self.go_on_as_succession(cause),
-            Action::Work(errand) => self.queue(errand, now),
+            Action::Work(request) => self.queue(request, now),
             Action::KeepLids => self.plans.keep_lids(),
             Action::ForgetForeignWrites => self.foreign_writes.another_manager_wrote(),
             Action::AbandonTrials(reason) => self.abandon_trials(reason),
@@ -90,17 +90,17 @@ impl Core {
         }
     }
 
-    fn queue(&mut self, errand: Errand, now: Time) {
-        match errand {
-            Errand::Everything { audit, cause } => self.work.sweep_everything(audit, cause),
-            Errand::Plan(cause) => self.work.plan_again(cause),
-            Errand::Switch(switch, cause) => self.work.look_at(switch, cause),
-            Errand::Master => self.work.poll_master(),
-            Errand::MasterAt(when) => self.work.poll_master_at(when),
-            Errand::Succession(cause) => self.work.succeed(cause),
-            Errand::ReadAhead => self.work.read_ahead(),
-            Errand::Following => self.work.follow(),
-            Errand::Postpone => self.work.postpone(now),
+    fn queue(&mut self, request: PassRequest, now: Time) {
+        match request {
+            PassRequest::Everything { audit, cause } => self.work.sweep_everything(audit, cause),
+            PassRequest::Plan(cause) => self.work.plan_again(cause),
+            PassRequest::Switch(switch, cause) => self.work.look_at(switch, cause),
+            PassRequest::Master => self.work.poll_master(),
+            PassRequest::MasterAt(when) => self.work.poll_master_at(when),
+            PassRequest::Succession(cause) => self.work.succeed(cause),
+            PassRequest::ReadAhead => self.work.read_ahead(),
+            PassRequest::Following => self.work.follow(),
+            PassRequest::Postpone => self.work.postpone(now),
         }
     }
 
@@ -149,7 +149,7 @@ impl Core {
         self.client.withdraw(|context| {
             matches!(
                 context,
-                Context::Sweep(_) | Context::Mastership(Asked::HandOver)
+                Context::Sweep(_) | Context::Mastership(MastershipRequest::HandOver)
             )
         });
         self.stage = Stage::Idle;

@@ -5,7 +5,7 @@ use rsm_hardware::sweep::inventory::Inventory;
 use rsm_hardware::sweep::{Ask, Query};
 use rsm_ids::Guid;
 use rsm_mad::client::{Request, Routes};
-use rsm_mastership::Asked;
+use rsm_mastership::MastershipRequest;
 
 /// Number of requests that the core hands to the client before they are sent.
 ///
@@ -26,7 +26,7 @@ pub(super) enum Context {
     /// Asks the manager's own switch, to see whether the fabric answers at all.
     Witness,
     /// A question or an order to another manager, or about one.
-    Mastership(Asked),
+    Mastership(MastershipRequest),
 }
 
 impl Context {

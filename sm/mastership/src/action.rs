@@ -11,7 +11,7 @@ use crate::inquiry::Question;
 
 /// Why a request was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asked {
+pub enum MastershipRequest {
     /// Offers the subnet to another manager.
     HandOver,
     /// Polls a master that shares the store.
@@ -46,7 +46,7 @@ pub enum EpochRequest {
 
 /// Work for the stages.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Errand {
+pub enum PassRequest {
     /// Sweep everything.
     Everything {
         /// Whether to read known tables back as well.
@@ -76,11 +76,11 @@ pub enum Errand {
 #[derive(Debug)]
 pub enum Action {
     /// Send a request, and return its completion.
-    Ask(Box<Request<Asked>>),
+    Ask(Box<Request<MastershipRequest>>),
     /// Send a datagram without an answer, before all other effects.
     Reply(Box<Datagram>),
     /// Withdraw the open requests that this predicate names.
-    Withdraw(fn(Asked) -> bool),
+    Withdraw(fn(MastershipRequest) -> bool),
     /// Send a request to the shared store.
     Store(EpochRequest),
     /// Withdraw every Set of a push under way, also those without an answer; the push ends at once.
@@ -96,7 +96,7 @@ pub enum Action {
     /// Make the reading ahead under way the sweep of a succession, for this cause.
     GoOnAsSuccession(&'static str),
     /// Queue work for the stages.
-    Work(Errand),
+    Work(PassRequest),
     /// Keep the LIDs of ports from now on: a takeover moves none.
     KeepLids,
     /// Forget differences that another manager may have written.

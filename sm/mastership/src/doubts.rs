@@ -10,7 +10,7 @@ use rsm_mad::wire::header::AttrId;
 use rsm_state::{Other, Role};
 
 use crate::Mastership;
-use crate::action::{Action, Asked, Errand};
+use crate::action::{Action, MastershipRequest, PassRequest};
 use crate::epoch::CHECK_LIMIT;
 use crate::inquiry::{
     ASK_AGAIN, FRESH, Inquiry, MastershipDoubt, Question, Suspicion, manager_ports,
@@ -169,7 +169,7 @@ impl Mastership {
         self.act(Action::Ask(Box::new(Request {
             m_keys,
             priority: Priority::Urgent,
-            ..Request::get(target, ways, attribute, modifier, Asked::Inquiry(question))
+            ..Request::get(target, ways, attribute, modifier, MastershipRequest::Inquiry(question))
         })));
     }
 
@@ -355,7 +355,7 @@ impl Mastership {
         } else if view.is_push_open {
             let cause = "the push was halted until no other master was found";
             for device in self.take_unsure() {
-                self.act(Action::Work(Errand::Switch(device, cause)));
+                self.act(Action::Work(PassRequest::Switch(device, cause)));
             }
             self.plan_again(cause);
         }
@@ -376,7 +376,7 @@ impl Mastership {
     /// Ends the inquiry without a decision, because another event has settled it.
     pub(crate) fn drop_inquiry(&mut self) {
         if self.doubts.inquiry.take().is_some() {
-            let is_of_inquiry = |asked| matches!(asked, Asked::Inquiry(_));
+            let is_of_inquiry = |request| matches!(request, MastershipRequest::Inquiry(_));
             self.act(Action::Withdraw(is_of_inquiry));
         }
     }
@@ -392,7 +392,7 @@ impl Mastership {
                     Routes::to_agent(None, path, alternate),
                     SmInfo::ID,
                     0,
-                    Asked::Manager(key),
+                    MastershipRequest::Manager(key),
                 ))));
             }
         }

@@ -15,7 +15,7 @@ use rsm_mad::wire::smp::{Smp, SmpRequest};
 use rsm_state::{Other, Role};
 
 use crate::Mastership;
-use crate::action::{Action, Asked};
+use crate::action::{Action, MastershipRequest};
 use crate::handover::HandingOver;
 use crate::inquiry::Suspicion;
 use crate::orders::Refusal;
@@ -170,7 +170,7 @@ impl Mastership {
         if self.election.has_refused(to.guid, now) {
             return false;
         }
-        let Some(request) = self.order(&to, SmControl::HANDOVER, Asked::HandOver, view) else {
+        let Some(request) = self.order(&to, SmControl::HANDOVER, MastershipRequest::HandOver, view) else {
             return false;
         };
         view.stage = StageView::HandingOver;
@@ -233,9 +233,9 @@ impl Mastership {
         &self,
         other: &Other,
         control: SmControl,
-        asked: Asked,
+        asked: MastershipRequest,
         view: &View<'_>,
-    ) -> Option<Request<Asked>> {
+    ) -> Option<Request<MastershipRequest>> {
         let (path, alternate) = view.inventory.way_to(other.port)?;
         let routes = Routes::to_agent(None, path, alternate);
         let data = *self.sm_info(view).as_data();
@@ -248,7 +248,7 @@ impl Mastership {
 
     /// Acknowledges the handover of another manager, whose answer has no effect.
     fn acknowledge(&mut self, other: &Other, view: &View<'_>) {
-        let request = self.order(other, SmControl::ACKNOWLEDGE, Asked::Announcement, view);
+        let request = self.order(other, SmControl::ACKNOWLEDGE, MastershipRequest::Announcement, view);
         if let Some(request) = request {
             self.act(Action::Ask(Box::new(request)));
         }

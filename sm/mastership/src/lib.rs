@@ -60,7 +60,7 @@ use rsm_mad::Time;
 use rsm_mad::client::{RequestFailure, Response};
 use rsm_state::{Following, Role};
 
-pub use self::action::{Action, Asked, EpochRequest, Errand};
+pub use self::action::{Action, MastershipRequest, EpochRequest, PassRequest};
 use self::election::Election;
 use self::epoch::EpochState;
 pub use self::floating_lid::exchange_lids;
@@ -224,17 +224,17 @@ impl Mastership {
     /// had.
     pub fn on_answer(
         &mut self,
-        asked: Asked,
+        asked: MastershipRequest,
         outcome: &Result<Response, RequestFailure>,
         m_key: u64,
         view: &mut View<'_>,
     ) {
         match asked {
-            Asked::PeerPoll => self.on_peer_poll(outcome, m_key, view),
-            Asked::Inquiry(question) => self.on_inquiry(question, outcome, view),
-            Asked::Manager(port) => self.on_silent_manager(port, outcome, view),
+            MastershipRequest::PeerPoll => self.on_peer_poll(outcome, m_key, view),
+            MastershipRequest::Inquiry(question) => self.on_inquiry(question, outcome, view),
+            MastershipRequest::Manager(port) => self.on_silent_manager(port, outcome, view),
             // The stage has the answer to an offer, and announcements need none.
-            Asked::HandOver | Asked::Announcement => {}
+            MastershipRequest::HandOver | MastershipRequest::Announcement => {}
         }
     }
 
@@ -278,15 +278,15 @@ impl Mastership {
 
     fn sweep_everything(&mut self, audit: bool, cause: impl Into<String>) {
         let cause = cause.into();
-        self.act(Action::Work(Errand::Everything { audit, cause }));
+        self.act(Action::Work(PassRequest::Everything { audit, cause }));
     }
 
     fn plan_again(&mut self, cause: impl Into<String>) {
-        self.act(Action::Work(Errand::Plan(cause.into())));
+        self.act(Action::Work(PassRequest::Plan(cause.into())));
     }
 
     fn poll_master(&mut self) {
-        self.act(Action::Work(Errand::Master));
+        self.act(Action::Work(PassRequest::Master));
     }
 
     /// Drops the stage under way; a reading of a standby ends with it.

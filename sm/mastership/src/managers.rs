@@ -17,7 +17,7 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::{Identity, Other, Role};
 
 use crate::Mastership;
-use crate::action::{Action, Errand};
+use crate::action::{Action, PassRequest};
 use crate::orders::Orders;
 use crate::role::{self, ElectionOutcome};
 use crate::view::View;
@@ -174,7 +174,7 @@ impl Mastership {
 
     fn poll_master_again(&mut self, now: Time) {
         let next = now + self.policy.standby_poll;
-        self.act(Action::Work(Errand::MasterAt(next)));
+        self.act(Action::Work(PassRequest::MasterAt(next)));
     }
 
     /// Tries again after a pause, in which the store or an operator may provide the keys.
@@ -182,7 +182,7 @@ impl Mastership {
         self.discard_pass();
         if self.election.role == Role::Discovering {
             self.sweep_everything(false, "no port behind the own one answered");
-            self.act(Action::Work(Errand::Postpone));
+            self.act(Action::Work(PassRequest::Postpone));
         }
         self.publish();
     }

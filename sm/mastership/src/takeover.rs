@@ -18,7 +18,7 @@ use rsm_plan::{Outcome, Plan};
 use rsm_state::Role;
 
 use crate::Mastership;
-use crate::action::{Action, Asked, Errand};
+use crate::action::{Action, MastershipRequest, PassRequest};
 use crate::following::MASTER_CHANGED;
 use crate::plan_ahead::Basis;
 use crate::reading_ahead::ReadingAhead;
@@ -59,7 +59,7 @@ impl Mastership {
         }
         let (port, lid) = (master.port, master.lid);
         if self.polls.begin(now) {
-            self.act(Action::Withdraw(|asked| asked == Asked::PeerPoll));
+            self.act(Action::Withdraw(|request| request == MastershipRequest::PeerPoll));
         }
         if self.polls.silent() > 0 {
             self.start_reading_ahead(view, now);
@@ -77,7 +77,7 @@ impl Mastership {
         self.act(Action::Ask(Box::new(Request {
             m_keys,
             priority: Priority::Urgent,
-            ..Request::get(port.node.0, routes, SmInfo::ID, 0, Asked::PeerPoll)
+            ..Request::get(port.node.0, routes, SmInfo::ID, 0, MastershipRequest::PeerPoll)
         })));
     }
 
@@ -160,7 +160,7 @@ impl Mastership {
             return;
         }
         if self.follower.queue() {
-            self.act(Action::Work(Errand::Following));
+            self.act(Action::Work(PassRequest::Following));
         } else {
             self.sweep_everything(true, MASTER_CHANGED);
         }
@@ -275,7 +275,7 @@ impl Mastership {
             _ => return,
         }
         self.follower.reading_ahead = None;
-        self.act(Action::Work(Errand::ReadAhead));
+        self.act(Action::Work(PassRequest::ReadAhead));
     }
 
     /// Starts the sweep of the reading ahead; `None` if there is none to start.
@@ -357,7 +357,7 @@ impl Mastership {
         // Further attempts of open requests would try other keys at that master's port, and start
         // the lease of its key.
         self.act(Action::Withdraw(|asked| {
-            matches!(asked, Asked::PeerPoll | Asked::Manager(_))
+            matches!(request, MastershipRequest::PeerPoll | MastershipRequest::Manager(_))
         }));
         self.act(Action::InheritMembers);
         taken_over_tables::begin(view.inventory, view.policy.adaptive.is_on());
@@ -389,7 +389,7 @@ impl Mastership {
                         self.succession.enter(reading_ahead.blocks, local);
                         self.act(Action::GoOnAsSuccession(CAUSE));
                     }
-                    None => self.act(Action::Work(Errand::Succession(CAUSE))),
+                    None => self.act(Action::Work(PassRequest::Succession(CAUSE))),
                 }
             }
             _ => {
