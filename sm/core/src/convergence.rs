@@ -12,7 +12,7 @@ use rsm_state::{Convergence, HISTORY, TablesWritten};
 
 /// Measures a convergence while it is under way.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Meter {
+pub(super) struct ConvergenceRecorder {
     running: Option<Running>,
     /// Past convergences, oldest first.
     history: VecDeque<Arc<Convergence>>,
@@ -30,9 +30,9 @@ struct Running {
     whole: BTreeSet<Whole>,
 }
 
-/// The part of a convergence that took the time since the last mark.
+/// The stage of a convergence that took the time since the last mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Part {
+pub(super) enum TimedStage {
     Discover,
     Plan,
     Push,
@@ -49,7 +49,7 @@ pub(super) struct Pushed {
     pub(super) tables: TablesWritten,
 }
 
-impl Meter {
+impl ConvergenceRecorder {
     pub(super) fn start(&mut self, cause: String, now: Time, stats: ClientStats) {
         self.running = Some(Running {
             cause,
@@ -84,15 +84,15 @@ impl Meter {
         Some((&running.cause, running.began))
     }
 
-    /// Adds the time since the last mark to `part`.
-    pub(super) fn mark(&mut self, part: Part, now: Time) {
+    /// Adds the time since the last mark to `stage`.
+    pub(super) fn mark(&mut self, stage: TimedStage, now: Time) {
         if let Some(running) = &mut self.running {
             let spent = now.since(running.stage_began);
             running.stage_began = now;
-            match part {
-                Part::Discover => running.discover += spent,
-                Part::Plan => running.plan += spent,
-                Part::Push => running.push += spent,
+            match stage {
+                TimedStage::Discover => running.discover += spent,
+                TimedStage::Plan => running.plan += spent,
+                TimedStage::Push => running.push += spent,
             }
         }
     }

@@ -333,7 +333,7 @@ impl Core {
             .abandon(reason, &mut Answers::to(&mut self.work, &mut self.outbox));
         let generations = self.config.policy.ports.m_keys.generations;
         self.config = config;
-        m_keys::lay_generations(&mut self.config.policy, generations);
+        m_keys::set_key_generations(&mut self.config.policy, generations);
         self.mastership.configure(self.config.mastership.clone());
         let policy = &mut self.config.policy;
         let partitions = &mut self.trials.partitions;
@@ -404,7 +404,7 @@ impl Core {
                 sweep.handle(&mut self.inventory, query, answer)
             }
             (Context::Sweep(query), _) if self.first_sweep.goes_on() => {
-                if let Some(sweep) = self.first_sweep.aside_mut() {
+                if let Some(sweep) = self.first_sweep.background_sweep_mut() {
                     sweep.handle(&mut self.inventory, query, answer);
                 }
             }

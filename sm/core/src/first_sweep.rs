@@ -128,7 +128,7 @@ impl FirstSweep {
     }
 
     /// The sweep, while the core plans and writes the part that it has found; else `None`.
-    pub(super) fn aside_mut(&mut self) -> Option<&mut Sweep> {
+    pub(super) fn background_sweep_mut(&mut self) -> Option<&mut Sweep> {
         self.aside.as_deref_mut()
     }
 

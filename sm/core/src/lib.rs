@@ -35,7 +35,7 @@ pub mod members;
 mod missing_parts;
 mod outbox;
 mod passes;
-mod patience;
+mod silent_nodes;
 mod planning;
 mod plans;
 mod pushing;
@@ -73,7 +73,7 @@ use rsm_plan::Plan;
 use rsm_state::{Activity, Convergence, Following, PassProgress, Role};
 
 use self::congestion::CongestionState;
-use self::convergence::Meter;
+use self::convergence::ConvergenceRecorder;
 pub use self::event::{Effect, EpochEvent, Event};
 use self::first_sweep::FirstSweep;
 use self::foreign_writes::ForeignWrites;
@@ -85,7 +85,7 @@ use self::m_keys::KeyRotation;
 use self::members::Members;
 use self::missing_parts::MissingParts;
 use self::outbox::Outbox;
-use self::patience::{Silence, Situation};
+use self::silent_nodes::{Silence, Situation};
 use self::plans::Plans;
 use self::plans::assigned::Assigned;
 use self::reports::Reports;
@@ -157,7 +157,7 @@ pub struct Core {
     /// Work that waits for the core to be idle.
     work: Work,
     /// Cost of the pass under way, and of past ones.
-    meter: Meter,
+    recorder: ConvergenceRecorder,
     /// State of the first sweep, of a subnet without forwarding tables.
     first_sweep: FirstSweep,
     /// Nodes that do not answer.
@@ -194,7 +194,7 @@ impl Core {
         links.isolate_again(&remembered.health, &mut avoid);
         inventory.capabilities = remembered.capabilities;
         inventory.local_before = remembered.local;
-        m_keys::lay_generations(&mut config.policy, remembered.generations);
+        m_keys::set_key_generations(&mut config.policy, remembered.generations);
         Core {
             client: Client::new(config.client.clone()),
             inventory,
@@ -218,7 +218,7 @@ impl Core {
             mastership: Mastership::new(config.mastership.clone(), remembered.is_pushing),
             stage: Stage::Idle,
             work,
-            meter: Meter::default(),
+            recorder: ConvergenceRecorder::default(),
             traps: TrapHandler::default(),
             links,
             foreign_writes: ForeignWrites::default(),
@@ -394,7 +394,7 @@ impl Core {
 
     /// The pass under way and the work that waits.
     pub fn progress(&self) -> PassProgress {
-        let (cause, since) = self.meter.running().unzip();
+        let (cause, since) = self.recorder.running().unzip();
         PassProgress {
             activity: self.activity(),
             cause: cause.unwrap_or_default().to_owned(),
@@ -433,7 +433,7 @@ impl Core {
 
     /// The past convergences, oldest first.
     pub fn history(&self) -> impl Iterator<Item = &Arc<Convergence>> {
-        self.meter.history()
+        self.recorder.history()
     }
 
     /// Whether this manager may write hardware now: it is master and does not doubt it.
@@ -484,7 +484,7 @@ impl Core {
         };
         let (client, inventory) = (&mut self.client, &mut self.inventory);
         let sweep = self.stage.sweep_mut();
-        if self.silence.heed(sweep, client, inventory, situation, now) {
+        if self.silence.apply_silence(sweep, client, inventory, situation, now) {
             self.reports.show_suspects = true;
             self.publish(now);
         }
@@ -513,7 +513,7 @@ impl Core {
                 Stage::Idle | Stage::Planning { .. } | Stage::HandingOver(_) => None,
             };
             let request = request.or_else(|| {
-                let ask = self.first_sweep.aside_mut()?.poll_ask(inventory)?;
+                let ask = self.first_sweep.background_sweep_mut()?.poll_ask(inventory)?;
                 Some(requests::get(ask, false))
             });
             let Some(request) = request else { break };

@@ -48,7 +48,7 @@ impl LocalPort {
     }
 
     /// Records that a pass has ended that read the port.
-    pub(super) fn was_served(&mut self) {
+    pub(super) fn note_port_read(&mut self) {
         self.has_retrained = false;
     }
 

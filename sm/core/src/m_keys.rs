@@ -138,7 +138,7 @@ impl KeyRotation {
 
 /// Puts generations of keys into the policy, to which a reload of the configuration adds them
 /// again. Returns whether they are others than before.
-pub(super) fn lay_generations(policy: &mut Arc<Policy>, generations: Generations) -> bool {
+pub(super) fn set_key_generations(policy: &mut Arc<Policy>, generations: Generations) -> bool {
     let is_news = policy.ports.m_keys.generations != generations;
     if is_news {
         Arc::make_mut(policy).ports.m_keys.generations = generations;

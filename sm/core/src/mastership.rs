@@ -19,7 +19,7 @@ use rsm_state::{Role, Ticket};
 use rsm_store::Epoch;
 
 use super::event::{Effect, EpochEvent};
-use super::m_keys::{Rotation, RotationRequest, RotationStep, lay_generations};
+use super::m_keys::{Rotation, RotationRequest, RotationStep, set_key_generations};
 use super::plans::assigned::Assigned;
 use super::requests::Context;
 use super::saved_state::SavedCoreState;
@@ -73,7 +73,7 @@ impl Core {
             Action::HaltPush => self.halt_push(),
             Action::RepeatGets => self.repeat_gets(now),
             Action::DropStage => self.drop_stage(),
-            Action::DiscardPass => self.meter.discard(),
+            Action::DiscardPass => self.recorder.discard(),
             Action::HandOver(handing_over) => self.begin_hand_over(handing_over),
             Action::GoOnAsSuccession(cause) => self.go_on_as_succession(cause),
             Action::Work(request) => self.queue(request, now),
@@ -154,7 +154,7 @@ impl Core {
         });
         self.stage = Stage::Idle;
         self.mastership.take_reading();
-        self.meter.discard();
+        self.recorder.discard();
     }
 
     fn abandon_trials(&mut self, reason: &str) {
@@ -174,7 +174,7 @@ impl Core {
             for switch in sweep.take_reported() {
                 sweep.add_target(&self.inventory, switch);
             }
-            self.meter.join(cause);
+            self.recorder.join(cause);
             self.pass = Pass::Succession;
         }
     }
@@ -217,7 +217,7 @@ impl Core {
         // The plan may have been made for tables that switches do not hold.
         self.plans.drop_in_force();
         self.writing.forget_comparison();
-        self.meter.discard();
+        self.recorder.discard();
         self.mastership.end_succession(true);
         self.carry_out_actions(now);
     }
@@ -493,7 +493,7 @@ impl Core {
     }
 
     fn set_generations(&mut self, generations: Generations) {
-        if lay_generations(&mut self.config.policy, generations) {
+        if set_key_generations(&mut self.config.policy, generations) {
             self.remember();
         }
     }

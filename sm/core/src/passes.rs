@@ -12,8 +12,8 @@ use rsm_model::fabric::{Delta, Fabric};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::Role;
 
-use super::convergence::Part;
-use super::patience::leave_silent_nodes_out;
+use super::convergence::TimedStage;
+use super::silent_nodes::leave_silent_nodes_out;
 use super::requests::Context;
 use super::stage::Stage;
 use super::work::Next;
@@ -35,7 +35,7 @@ impl Core {
                     // The core discards the plan when it arrives, because its generation no longer
                     // matches.
                     self.stage = Stage::Idle;
-                    self.meter.discard();
+                    self.recorder.discard();
                     return true;
                 }
                 false
@@ -108,7 +108,7 @@ impl Core {
         if !self.writing.was_interrupted()
             && !push.was_stopped()
             && self.work.is_urgent()
-            && self.meter.rest_outlasts_plan(push.progress(), now)
+            && self.recorder.rest_outlasts_plan(push.progress(), now)
         {
             self.writing.interrupt();
             push.stop();
@@ -138,12 +138,12 @@ impl Core {
             return;
         }
         let cause = self.cause_of(&next);
-        self.meter.start(cause, now, self.client.stats());
+        self.recorder.start(cause, now, self.client.stats());
         self.pass = Pass::Full;
         if matches!(next, Next::Everything { .. }) && self.work.take_rewrite() {
             taken_over_tables::distrust_all(&mut self.inventory);
         }
-        self.equip_inventory();
+        self.update_inventory_policy();
         match next {
             Next::Plan => self.start_plan(now),
             Next::Groups => self.start_groups(now),
@@ -151,7 +151,7 @@ impl Core {
             Next::RouteAdaptively => self.resume_push(now),
             _ => match self.begin_sweep(next, now) {
                 Some(sweep) => self.stage = Stage::Sweeping(Box::new(sweep)),
-                None => self.meter.discard(),
+                None => self.recorder.discard(),
             },
         }
     }
@@ -173,7 +173,7 @@ impl Core {
 
     /// Passes to the inventory what the configuration and the last passes determine for the next
     /// one.
-    fn equip_inventory(&mut self) {
+    fn update_inventory_policy(&mut self) {
         self.inventory.use_vports(self.config.manages_vports);
         let ports = &self.config.policy.ports;
         self.inventory
@@ -306,11 +306,11 @@ impl Core {
 
     /// Ends the sweep: its answers are in the inventory, and what was learned from them is stored.
     fn take_answers(&mut self, sweep: &mut Sweep, now: Time) {
-        self.meter.mark(Part::Discover, now);
+        self.recorder.mark(TimedStage::Discover, now);
         if !self.work.is_due() {
             // All reports received meanwhile have joined this sweep.
             let cause = self.work.take_cause();
-            self.meter.join(&cause);
+            self.recorder.join(&cause);
         }
         sweep.finish(&mut self.inventory);
         self.inventory.rights.date(now);
@@ -341,7 +341,7 @@ impl Core {
              reset the adapter"
                 .to_owned(),
         )]);
-        self.meter.discard();
+        self.recorder.discard();
         self.work
             .sweep_everything(false, "the local port did not answer");
         self.work.postpone(now);
@@ -435,9 +435,9 @@ impl Core {
 
     /// Ends a pass that found everything unchanged.
     fn end_without_push(&mut self, now: Time) {
-        self.meter.discard();
+        self.recorder.discard();
         self.schedule_repair(&[], now);
-        let last = self.meter.history().next_back().cloned();
+        let last = self.recorder.history().next_back().cloned();
         if let Some(last) = last {
             self.keep_promises(&last);
         }
@@ -518,7 +518,7 @@ impl Core {
         };
         self.first_sweep.set_aside(sweep);
         self.mastership.become_master_early();
-        self.meter.mark(Part::Discover, now);
+        self.recorder.mark(TimedStage::Discover, now);
         let fabric = self.model();
         self.missing.meet(&self.fabric, &fabric, now);
         self.fabric = fabric;
@@ -545,7 +545,7 @@ impl Core {
         let Some(sweep) = self.first_sweep.resume(now) else {
             return false;
         };
-        self.meter.start(
+        self.recorder.start(
             "answers that came late".to_owned(),
             now,
             self.client.stats(),

@@ -12,7 +12,7 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::lids::LidRights;
 use rsm_plan::{JobKind, Outcome, PlanError, PlanJob};
 
-use super::convergence::{Part, Pushed};
+use super::convergence::{TimedStage, Pushed};
 use super::event::Effect;
 use super::stage::Stage;
 use super::trials::Answers;
@@ -27,7 +27,7 @@ impl Core {
             self.work.planned();
             if !self.work.is_due() {
                 // No other work waits that could have these causes.
-                self.meter.join(&self.work.take_cause());
+                self.recorder.join(&self.work.take_cause());
             }
         }
         self.work.regrouped();
@@ -82,7 +82,7 @@ impl Core {
             .cloned()
             .filter(|_| self.mastership.is_master())
         else {
-            self.meter.discard();
+            self.recorder.discard();
             return;
         };
         self.pass = Pass::Multicast;
@@ -96,7 +96,7 @@ impl Core {
     /// Plans a step of rebalancing, if there still is a plan to start from.
     pub(super) fn start_rebalancing(&mut self, now: Time) {
         if self.plans.in_force().is_none() || !self.mastership.is_master() {
-            self.meter.discard();
+            self.recorder.discard();
             return;
         }
         self.pass = Pass::Rebalance;
@@ -182,18 +182,18 @@ impl Core {
     }
 
     pub(super) fn accept_plan(&mut self, outcome: Outcome, now: Time) {
-        self.meter.mark(Part::Plan, now);
+        self.recorder.mark(TimedStage::Plan, now);
         match outcome {
             Outcome::Unchanged { .. } => {
                 self.stage = Stage::Idle;
-                self.meter.discard();
+                self.recorder.discard();
                 self.tell_end_of_push();
             }
             Outcome::Plan(plan) => {
                 if self.trials.pass(self.plans.generation()) {
                     self.remember();
                 }
-                self.meter.note(plan.whole.iter().cloned());
+                self.recorder.note(plan.whole.iter().cloned());
                 if self.pass == Pass::Full {
                     self.plans.keep_lids();
                 }

@@ -14,7 +14,7 @@ use rsm_plan::Plan;
 use rsm_routing::tables::Tables;
 use rsm_state::{Convergence, Forthcoming, Handover, Role, Snapshot, TablesWritten};
 
-use super::convergence::{Part, Pushed};
+use super::convergence::{TimedStage, Pushed};
 use super::event::Effect;
 use super::saved_state::SavedCoreState;
 use super::stage::Stage;
@@ -50,7 +50,7 @@ impl Core {
             .writing
             .compare(&self.inventory, &self.fabric, plan, interim);
         let (mut changes, whole) = compared;
-        self.meter.note(whole);
+        self.recorder.note(whole);
         if self.pass != Pass::Succession {
             self.compare_multicast(plan, &mut changes);
         }
@@ -78,7 +78,7 @@ impl Core {
         let whole = self
             .writing
             .compare_multicast(&self.inventory, plan, changes);
-        self.meter.note(whole);
+        self.recorder.note(whole);
     }
 
     pub(super) fn push(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
@@ -122,7 +122,7 @@ impl Core {
             self.end_succession(now);
             self.writing.leave_open();
             self.stage = Stage::Idle;
-            self.meter.discard();
+            self.recorder.discard();
             return;
         }
         self.tell_push();
@@ -157,7 +157,7 @@ impl Core {
         let Stage::Pushing(push) = std::mem::replace(&mut self.stage, Stage::Idle) else {
             return;
         };
-        self.meter.mark(Part::Push, now);
+        self.recorder.mark(TimedStage::Push, now);
         let progress = push.progress();
         self.reports.forget_failed_sets();
         let failed = failures::findings(&self.inventory, push.failures());
@@ -269,7 +269,7 @@ impl Core {
         let is_multicast = self.pass == Pass::Multicast;
         self.end_succession(now);
         if !is_multicast {
-            self.local_port.was_served();
+            self.local_port.note_port_read();
             let fabric = self.model();
             if self.first_sweep.goes_on() {
                 self.missing.meet(&self.fabric, &fabric, now);
@@ -301,12 +301,12 @@ impl Core {
                 self.remember();
             }
         }
-        self.meter.note(self.inventory.take_searched());
-        if let Some(convergence) = self.meter.finish(pushed, now, &self.client.stats()) {
+        self.recorder.note(self.inventory.take_searched());
+        if let Some(convergence) = self.recorder.finish(pushed, now, &self.client.stats()) {
             let convergence = Arc::new(convergence);
             // Multicast passes come by the thousand, one for each join, and would fill the history.
             if !is_multicast {
-                self.meter.record(convergence.clone());
+                self.recorder.record(convergence.clone());
             }
             self.publish(now);
             self.outbox.push(Effect::Converged(convergence.clone()));

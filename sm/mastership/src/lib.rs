@@ -224,12 +224,12 @@ impl Mastership {
     /// had.
     pub fn on_answer(
         &mut self,
-        asked: MastershipRequest,
+        request: MastershipRequest,
         outcome: &Result<Response, RequestFailure>,
         m_key: u64,
         view: &mut View<'_>,
     ) {
-        match asked {
+        match request {
             MastershipRequest::PeerPoll => self.on_peer_poll(outcome, m_key, view),
             MastershipRequest::Inquiry(question) => self.on_inquiry(question, outcome, view),
             MastershipRequest::Manager(port) => self.on_silent_manager(port, outcome, view),

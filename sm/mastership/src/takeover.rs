@@ -356,7 +356,7 @@ impl Mastership {
         self.news.begin();
         // Further attempts of open requests would try other keys at that master's port, and start
         // the lease of its key.
-        self.act(Action::Withdraw(|asked| {
+        self.act(Action::Withdraw(|request| {
             matches!(request, MastershipRequest::PeerPoll | MastershipRequest::Manager(_))
         }));
         self.act(Action::InheritMembers);

@@ -67,7 +67,7 @@ struct Losses {
     /// Time of the last rest.
     rested: Time,
     /// Silence of the whole fabric, as far as it is known.
-    quiet: Quiet,
+    fabric: FabricSilence,
 }
 
 /// Whether silence can be that of single nodes, or is one of the whole fabric.
@@ -80,7 +80,7 @@ struct Losses {
 ///                              judges the silent                excuses all attempts so far
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-enum Quiet {
+enum FabricSilence {
     /// No attempt is overdue that has not been judged.
     #[default]
     Unheard,
@@ -93,7 +93,7 @@ enum Quiet {
 }
 
 /// Time for which silence of the whole fabric says nothing about single nodes.
-const LONGEST_QUIET: Duration = Duration::from_secs(1);
+const LONGEST_FABRIC_SILENCE: Duration = Duration::from_secs(1);
 
 impl Losses {
     /// Number of successive unanswered attempts that packet loss explains, if it is `permille` of
@@ -136,7 +136,7 @@ fn pick<T>(
 impl Silence {
     /// Tells the `sweep` under way about overdue queries, and withdraws those that it no longer
     /// wants. Returns whether it suspects other nodes than before.
-    pub(super) fn heed(
+    pub(super) fn apply_silence(
         &mut self,
         sweep: Option<&mut Sweep>,
         client: &mut Client<Context>,
@@ -195,41 +195,41 @@ impl Silence {
     ) -> bool {
         let stats = client.stats();
         let heard = stats.answered + stats.busy + stats.late + stats.duplicate;
-        match self.losses.quiet {
-            Quiet::Unheard if may_ask => {
+        match self.losses.fabric {
+            FabricSilence::Unheard if may_ask => {
                 if !ask_witness(client, inventory) {
                     return true;
                 }
-                self.losses.quiet = Quiet::Asked(heard);
+                self.losses.fabric = FabricSilence::Asked(heard);
                 false
             }
-            Quiet::Unheard => false,
-            Quiet::Asked(before) if before == heard => {
+            FabricSilence::Unheard => false,
+            FabricSilence::Asked(before) if before == heard => {
                 let mut pending = client.pending_requests();
                 if pending.any(|(context, attempts)| {
                     matches!(context, Context::Witness) && attempts > explained
                 }) {
-                    self.losses.quiet = Quiet::Everywhere(now, heard);
+                    self.losses.fabric = FabricSilence::Everywhere(now, heard);
                 }
                 false
             }
-            Quiet::Everywhere(since, before) if before == heard => {
-                has_waited && now.since(since) >= LONGEST_QUIET
+            FabricSilence::Everywhere(since, before) if before == heard => {
+                has_waited && now.since(since) >= LONGEST_FABRIC_SILENCE
             }
-            Quiet::Asked(_) => {
-                self.end_quiet(client);
+            FabricSilence::Asked(_) => {
+                self.end_fabric_silence(client);
                 true
             }
-            Quiet::Everywhere(..) => {
+            FabricSilence::Everywhere(..) => {
                 client.excuse(now);
-                self.end_quiet(client);
+                self.end_fabric_silence(client);
                 false
             }
         }
     }
 
-    fn end_quiet(&mut self, client: &mut Client<Context>) {
-        self.losses.quiet = Quiet::Unheard;
+    fn end_fabric_silence(&mut self, client: &mut Client<Context>) {
+        self.losses.fabric = FabricSilence::Unheard;
         client.withdraw(|context| matches!(context, Context::Witness));
     }
 
@@ -241,7 +241,7 @@ impl Silence {
         inventory: &mut Inventory,
         now: Time,
     ) -> BTreeSet<Guid> {
-        if self.losses.quiet != Quiet::Unheard {
+        if self.losses.fabric != FabricSilence::Unheard {
             return BTreeSet::new();
         }
         let enough = if push.was_stopped() {
