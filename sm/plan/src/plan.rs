@@ -17,7 +17,7 @@ use rsm_routing::topology::{SlowCable, Topology};
 use rsm_routing::verify::{Report, Tally};
 
 use crate::adaptive::Adaptive;
-use crate::avoid::{Over, Part, over};
+use crate::avoid::{Over, NodeOrCable, over};
 use crate::avoided::Avoided;
 use crate::lids::{Claim, LidPlan};
 use crate::links::LinkPorts;
@@ -189,7 +189,7 @@ impl Plan {
     /// or one of its neighbours has no table.
     pub fn lids_over<'a>(
         &self,
-        part: Part,
+        part: NodeOrCable,
         table: impl Fn(Guid) -> Option<&'a Lft>,
     ) -> Option<Over> {
         over(
@@ -210,8 +210,8 @@ impl Plan {
             };
             for (number, _) in node.end_ports() {
                 let is_meant = match part {
-                    Part::Node(_) => true,
-                    Part::Port(key) => !node.is_switch() && key.port == number,
+                    NodeOrCable::Node(_) => true,
+                    NodeOrCable::Port(key) => !node.is_switch() && key.port == number,
                 };
                 let claim = self.claim(PortKey::new(node.guid, number));
                 if let Some(claim) = claim.filter(|_| is_meant) {

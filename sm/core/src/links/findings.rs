@@ -6,7 +6,7 @@ use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::Plan;
-use rsm_plan::avoid::{Avoid, Part, Reason};
+use rsm_plan::avoid::{Avoid, NodeOrCable, Reason};
 
 use super::{Links, peer_switch};
 
@@ -84,7 +84,7 @@ impl Links {
         if peer_switch(context.fabric, port).is_none() {
             return "and a host has no other way".to_owned();
         }
-        let part = Part::Port(port);
+        let part = NodeOrCable::Port(port);
         let avoided = context.plan.map(|plan| &plan.avoided);
         match (context.avoid.reason(part), self.health.policy().isolate) {
             (Some(Reason::Drained(_)), _) => "and an operator has drained it".to_owned(),

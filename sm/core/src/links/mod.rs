@@ -22,7 +22,7 @@ use rsm_model::fabric::{Delta, Fabric};
 use rsm_model::slow_links::SlowLinks;
 use rsm_monitor::health::{Health, PortErrors, SavedHealth};
 use rsm_plan::Plan;
-use rsm_plan::avoid::{self, Avoid, Part, Reason};
+use rsm_plan::avoid::{self, Avoid, NodeOrCable, Reason};
 
 use super::settings::CoreConfig;
 use damping::{Damping, Released};
@@ -128,7 +128,7 @@ impl Links {
         let isolated = avoid
             .parts()
             .filter_map(|(part, reason)| match (part, reason) {
-                (Part::Port(port), Reason::Unhealthy(_)) => Some(port),
+                (NodeOrCable::Port(port), Reason::Unhealthy(_)) => Some(port),
                 _ => None,
             });
         self.health.saved(isolated)
@@ -146,8 +146,8 @@ impl Links {
         }
         let ill = self.health.ill();
         let ill = ill.filter(|(port, ..)| saved.isolated.contains(port));
-        let parts: BTreeMap<Part, String> = ill
-            .map(|(port, text, _)| (Part::Port(port), text.to_owned()))
+        let parts: BTreeMap<NodeOrCable, String> = ill
+            .map(|(port, text, _)| (NodeOrCable::Port(port), text.to_owned()))
             .collect();
         if !parts.is_empty() {
             Arc::make_mut(avoid).replace_unhealthy(&parts);
@@ -156,12 +156,12 @@ impl Links {
 
     /// The unhealthy cables that routes should avoid, each by its unhealthy ports: the worst ones;
     /// but those that `avoid` already has stay.
-    pub(super) fn to_isolate(&self, fabric: &Fabric, avoid: &Avoid) -> BTreeMap<Part, String> {
+    pub(super) fn to_isolate(&self, fabric: &Fabric, avoid: &Avoid) -> BTreeMap<NodeOrCable, String> {
         if self.health.policy().isolate != Isolate::On || self.health.ill().next().is_none() {
             return BTreeMap::new();
         }
         let is_out = |port| {
-            let reason = avoid.reason(Part::Port(port));
+            let reason = avoid.reason(NodeOrCable::Port(port));
             matches!(reason, Some(Reason::Unhealthy(_)))
         };
         let mut ill: Vec<(PortKey, PortKey, &str, f64)> = self
@@ -183,7 +183,7 @@ impl Links {
             let cable = port.min(peer);
             if out.len() < most || out.contains(&cable) {
                 out.insert(cable);
-                parts.insert(Part::Port(port), text.to_owned());
+                parts.insert(NodeOrCable::Port(port), text.to_owned());
             }
         }
         parts

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::PlanError;
-use rsm_plan::avoid::{Avoid, Part, Reason};
+use rsm_plan::avoid::{Avoid, NodeOrCable, Reason};
 use rsm_state::Ticket;
 
 use super::{Answers, Trial};
@@ -65,7 +65,7 @@ impl Detours {
     /// operator insists.
     pub(in super::super) fn drain(
         &mut self,
-        parts: &BTreeMap<Part, Reason>,
+        parts: &BTreeMap<NodeOrCable, Reason>,
         forced: bool,
         ticket: Ticket,
         answers: &mut Answers,
@@ -88,7 +88,7 @@ impl Detours {
     /// Plans with drained parts again.
     pub(in super::super) fn undrain(
         &mut self,
-        parts: &BTreeSet<Part>,
+        parts: &BTreeSet<NodeOrCable>,
         ticket: Ticket,
         answers: &mut Answers,
     ) {
@@ -100,8 +100,8 @@ impl Detours {
     }
 
     /// Replaces the unhealthy parts to avoid. Returns whether that needs a plan.
-    pub(in super::super) fn isolate(&mut self, parts: &BTreeMap<Part, String>) -> bool {
-        let is_unhealthy = |(_, reason): (Part, &Reason)| matches!(reason, Reason::Unhealthy(_));
+    pub(in super::super) fn isolate(&mut self, parts: &BTreeMap<NodeOrCable, String>) -> bool {
+        let is_unhealthy = |(_, reason): (NodeOrCable, &Reason)| matches!(reason, Reason::Unhealthy(_));
         if parts.is_empty() && !self.avoid.parts().any(is_unhealthy) {
             // An unchanged set is not copied.
             return false;
@@ -173,8 +173,8 @@ impl Detours {
                     ),
                 };
                 let subject = match part {
-                    Part::Node(guid) => Subject::Node(guid),
-                    Part::Port(key) => Subject::Port(key),
+                    NodeOrCable::Node(guid) => Subject::Node(guid),
+                    NodeOrCable::Port(key) => Subject::Port(key),
                 };
                 Finding::new(FindingKind::Drained, subject, Severity::Info, text)
             })

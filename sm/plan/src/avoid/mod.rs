@@ -38,19 +38,19 @@ pub(crate) const MAX_PARTS: usize = 1024;
 
 /// A part of the fabric, present or not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Part {
+pub enum NodeOrCable {
     /// A node with all its cables.
     Node(Guid),
     /// The cable at a port, whichever cable that is.
     Port(PortKey),
 }
 
-impl Part {
+impl NodeOrCable {
     /// The port, or port 0 of the node.
     pub fn key(self) -> PortKey {
         match self {
-            Part::Node(guid) => PortKey::new(guid, PortNum::ZERO),
-            Part::Port(key) => key,
+            NodeOrCable::Node(guid) => PortKey::new(guid, PortNum::ZERO),
+            NodeOrCable::Port(key) => key,
         }
     }
 
@@ -62,8 +62,8 @@ impl Part {
     /// Whether the part is in the fabric. A port is in the fabric if it has a cable.
     pub fn is_there(self, fabric: &Fabric) -> bool {
         match self {
-            Part::Node(guid) => fabric.find(guid).is_some(),
-            Part::Port(key) => {
+            NodeOrCable::Node(guid) => fabric.find(guid).is_some(),
+            NodeOrCable::Port(key) => {
                 let at = fabric.find_port(key);
                 at.is_some_and(|at| fabric.port(at).peer.is_some())
             }
@@ -103,7 +103,7 @@ pub enum Reason {
 /// The parts that routes avoid; at most `MAX_PARTS`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Avoid {
-    parts: BTreeMap<Part, Reason>,
+    parts: BTreeMap<NodeOrCable, Reason>,
 }
 
 /// Reason why parts were not added.
@@ -124,12 +124,12 @@ impl Avoid {
     }
 
     /// The parts with their reasons, ascending.
-    pub fn parts(&self) -> impl Iterator<Item = (Part, &Reason)> {
+    pub fn parts(&self) -> impl Iterator<Item = (NodeOrCable, &Reason)> {
         self.parts.iter().map(|(&part, reason)| (part, reason))
     }
 
     /// The drained parts, ascending.
-    pub fn drained(&self) -> impl Iterator<Item = (Part, &Drained)> {
+    pub fn drained(&self) -> impl Iterator<Item = (NodeOrCable, &Drained)> {
         self.parts().filter_map(|(part, reason)| match reason {
             Reason::Drained(drained) => Some((part, drained)),
             Reason::Unhealthy(_) => None,
@@ -140,13 +140,13 @@ impl Avoid {
     pub fn disabled(&self) -> impl Iterator<Item = PortKey> {
         let disabled = self.drained().filter(|(_, drained)| drained.disabled);
         disabled.filter_map(|(part, _)| match part {
-            Part::Node(_) => None,
-            Part::Port(key) => Some(key),
+            NodeOrCable::Node(_) => None,
+            NodeOrCable::Port(key) => Some(key),
         })
     }
 
     /// The reason for avoiding a part; `None` if the set lacks it.
-    pub fn reason(&self, part: Part) -> Option<&Reason> {
+    pub fn reason(&self, part: NodeOrCable) -> Option<&Reason> {
         self.parts.get(&part)
     }
 
@@ -159,7 +159,7 @@ impl Avoid {
     /// would be too many parts. The set is unchanged in both cases.
     pub fn try_add(
         &mut self,
-        parts: &BTreeMap<Part, Reason>,
+        parts: &BTreeMap<NodeOrCable, Reason>,
         fabric: &Fabric,
         damped: &BTreeSet<PortKey>,
     ) -> Result<(), AvoidError> {
@@ -175,7 +175,7 @@ impl Avoid {
     ///
     /// # Errors
     /// There would be too many parts. The set is unchanged then.
-    pub fn add(&mut self, parts: &BTreeMap<Part, Reason>) -> Result<(), AvoidError> {
+    pub fn add(&mut self, parts: &BTreeMap<NodeOrCable, Reason>) -> Result<(), AvoidError> {
         let fresh = parts.keys().filter(|part| !self.parts.contains_key(part));
         if self.parts.len() + fresh.count() > MAX_PARTS {
             return Err(AvoidError::TooMany);
@@ -196,7 +196,7 @@ impl Avoid {
 
     /// Replaces all unhealthy parts by `parts`, up to the bound of the set. Returns whether the set
     /// has changed.
-    pub fn replace_unhealthy(&mut self, parts: &BTreeMap<Part, String>) -> bool {
+    pub fn replace_unhealthy(&mut self, parts: &BTreeMap<NodeOrCable, String>) -> bool {
         let before = self.clone();
         self.parts.retain(|part, reason| {
             matches!(reason, Reason::Drained(_)) || parts.contains_key(part)
@@ -212,7 +212,7 @@ impl Avoid {
     }
 
     /// Removes drained parts from the set. Returns how many were in it.
-    pub fn undrain(&mut self, parts: &BTreeSet<Part>) -> usize {
+    pub fn undrain(&mut self, parts: &BTreeSet<NodeOrCable>) -> usize {
         let before = self.parts.len();
         self.parts
             .retain(|part, reason| matches!(reason, Reason::Unhealthy(_)) || !parts.contains(part));
@@ -221,14 +221,14 @@ impl Avoid {
 
     /// The drained part that `part` refers to. A port may also be the other end of the cable, now
     /// or at the time of the drain.
-    pub fn drained_at(&self, part: Part, fabric: &Fabric) -> Option<Part> {
-        let is_drained = |part: &Part| matches!(self.parts.get(part), Some(Reason::Drained(_)));
-        let Part::Port(key) = part else {
+    pub fn drained_at(&self, part: NodeOrCable, fabric: &Fabric) -> Option<NodeOrCable> {
+        let is_drained = |part: &NodeOrCable| matches!(self.parts.get(part), Some(Reason::Drained(_)));
+        let NodeOrCable::Port(key) = part else {
             return Some(part).filter(is_drained);
         };
         let peer = fabric.find_port(key).and_then(|at| fabric.port(at).peer);
-        let now = [Some(key), peer].into_iter().flatten().map(Part::Port);
-        let then = |&(part, drained): &(Part, &Drained)| {
+        let now = [Some(key), peer].into_iter().flatten().map(NodeOrCable::Port);
+        let then = |&(part, drained): &(NodeOrCable, &Drained)| {
             drained.peer == Some(key) && !part.is_there(fabric)
         };
         let found = now.into_iter().find(is_drained);

@@ -66,15 +66,15 @@ struct Space {
 
 impl Space {
     fn is_free(&self, claim: Claim) -> bool {
-        self.is_in_nobodys_way(claim, 0)
+        self.is_free_except_for(claim, 0)
     }
 
     /// Whether no port other than `owner` has a LID of `claim`.
     fn is_free_for(&self, claim: Claim, owner: usize) -> bool {
-        self.is_in_nobodys_way(claim, owner as u32 + 1)
+        self.is_free_except_for(claim, owner as u32 + 1)
     }
 
-    fn is_in_nobodys_way(&self, claim: Claim, mark: u32) -> bool {
+    fn is_free_except_for(&self, claim: Claim, mark: u32) -> bool {
         let (base, count) = (claim.base.0, claim.lmc.lids());
         claim.base.is_unicast()
             && claim.lmc.aligns(claim.base)

@@ -13,7 +13,7 @@ use rsm_api::{BoxFuture, Control, ControlError, LookupError, v1};
 use rsm_config::overlay::ChangeError;
 use rsm_ids::{Lid, PortKey, PortNum};
 use rsm_model::expected::{Accept, Expected};
-use rsm_plan::avoid::{Drained, Part, Reason};
+use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
 use rsm_routing::engine::UnknownEngine;
 use rsm_state::{ChangeEffect, Command, Convergence, Role, Ticket};
 use tokio::sync::mpsc::error::TrySendError;
@@ -178,7 +178,7 @@ impl Controller {
         else {
             return Ok(false);
         };
-        let parts = BTreeMap::from([(Part::Port(port), reason)]);
+        let parts = BTreeMap::from([(NodeOrCable::Port(port), reason)]);
         let mut caller = self.ask(|ticket| Command::Drain {
             parts,
             forced: true,
@@ -191,7 +191,7 @@ impl Controller {
     fn parts_to_drain(
         &self,
         question: &DrainQuestion,
-    ) -> Result<BTreeMap<Part, Reason>, ControlError> {
+    ) -> Result<BTreeMap<NodeOrCable, Reason>, ControlError> {
         self.check()?;
         let published = self.view.published();
         let since_unix_ms = self.view.unix_ms();
@@ -309,7 +309,7 @@ impl Control for Controller {
             let parts = parts
                 .iter()
                 .map(|name| drained::drained_part(&published, name));
-            let parts: BTreeSet<Part> = parts.collect::<Result<_, _>>()?;
+            let parts: BTreeSet<NodeOrCable> = parts.collect::<Result<_, _>>()?;
             port_command::check_undrain(&published, &parts)?;
             let count = parts.len() as u64;
             let mut caller = self.ask(|ticket| Command::Undrain { parts, ticket })?;
@@ -330,7 +330,7 @@ impl Control for Controller {
                 PortAction::Disable => {
                     port_command::check(&published, &target, &command)?;
                     let drained = target.disabled(&command, self.view.unix_ms());
-                    let parts = BTreeMap::from([(Part::Port(port), Reason::Drained(drained))]);
+                    let parts = BTreeMap::from([(NodeOrCable::Port(port), Reason::Drained(drained))]);
                     self.ask(|ticket| Command::Drain {
                         parts,
                         forced: command.accept_cut_off,
@@ -339,7 +339,7 @@ impl Control for Controller {
                 }
                 PortAction::Enable => {
                     port_command::check_enable(&published, &target)?;
-                    let parts = BTreeSet::from([Part::Port(port)]);
+                    let parts = BTreeSet::from([NodeOrCable::Port(port)]);
                     // The answer to the second command is the answer to both.
                     let _drain = self.ask(|ticket| Command::Undrain { parts, ticket })?;
                     self.ask(|ticket| Command::EnablePort { port, ticket })?
