@@ -16,16 +16,16 @@
 
 mod delta;
 mod follow;
-mod ground;
+mod basis;
 mod grow;
 mod masters;
 mod plan;
 mod reach;
 mod span;
 
-pub use delta::GroundDelta;
+pub use delta::BasisDelta;
 pub use follow::{Earlier, Followed, follow};
-pub use ground::Ground;
+pub use basis::MulticastBasis;
 pub use plan::{Held, Job, plan};
 
 pub use crate::tables::{BLOCK_MLIDS, Group, Member, Mft, POSITION_PORTS, PortMask, Tree, Trees};

@@ -35,22 +35,22 @@ pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], homeless: Vec<Homeless>)
         needs.add_multicast(&tree.masks);
     }
     let stands = nothing_to_lose
-        || job.ground.unicast_follows
+        || job.basis.unicast_follows
         || (homeless.is_empty() && needs.is_acyclic());
     if !stands {
         return false;
     }
     let mut by_island: BTreeMap<(usize, u32), Vec<Homeless>> = BTreeMap::new();
     for one in homeless {
-        let reach = job.ground.reach(job.topology, one.class);
+        let reach = job.basis.reach(job.topology, one.class);
         if let Some(member) = one.members.first() {
             let island = reach.island(job.topology, member.switch);
             by_island.entry((one.class, island)).or_default().push(one);
         }
     }
     for ((class, island), homeless) in by_island {
-        let reach = job.ground.reach(job.topology, class);
-        let tops = job.ground.orientation().highest_first().iter().copied();
+        let reach = job.basis.reach(job.topology, class);
+        let tops = job.basis.orientation().highest_first().iter().copied();
         let tops =
             tops.filter(|&top| reach.is_capable(top) && reach.island(job.topology, top) == island);
         for top in tops.take(TOPS_TRIED) {

@@ -4,7 +4,7 @@
 //! without a link discards packets, and causes no panic.
 
 mod along;
-mod beside;
+mod unwritten;
 mod check;
 mod cycles;
 mod delta;
@@ -19,7 +19,7 @@ mod transition;
 mod walk;
 
 pub use along::{Stages, stages_along, stages_along_opening};
-pub use beside::Unwritten;
+pub use unwritten::Unwritten;
 pub use check::{Verified, mixture_is_acyclic, verify, verify_on_lanes, verify_whole};
 pub use delta::{Candidate, Changed, Inconclusive, ProvedTables, verify_changes};
 pub use dependencies::Dependencies;
