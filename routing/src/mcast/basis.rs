@@ -55,8 +55,8 @@ impl MulticastBasis {
         }
     }
 
-    /// Computes the result of [`MulticastBasis::new`] for `topology` from this basis, which belongs to
-    /// `before`; and the difference between the two, as far as trees can depend on it.
+    /// Computes the result of [`MulticastBasis::new`] for `topology` from this basis, which belongs
+    /// to `before`; and the difference between the two, as far as trees can depend on it.
     ///
     /// # Errors
     /// The reason, in a few words, why the basis of `topology` has to be computed again.

@@ -94,8 +94,8 @@ pub(crate) fn unread(path: &Path, source: io::Error) -> StoreError {
 
 /// Record of a segment.
 pub(crate) enum Item {
-    /// Encoded entries of the roster.
-    Roster(Vec<u8>),
+    /// Encoded entries of the port table.
+    PortTable(Vec<u8>),
     Step(Box<Step>),
 }
 
@@ -162,7 +162,7 @@ impl Frames {
         Ok(bytes)
     }
 
-    /// The next roster or step; `None` at the end of the file.
+    /// The next port table or step; `None` at the end of the file.
     pub(crate) fn next(&mut self) -> io::Result<Option<Item>> {
         while self.at < self.end {
             // Most heads are in the first bytes of a reading.
@@ -177,7 +177,7 @@ impl Frames {
             };
             self.at += (frame::HEADER + payload.len()) as u64;
             match kind {
-                Some(Kind::Roster) => return Ok(Some(Item::Roster(payload.to_vec()))),
+                Some(Kind::PortTable) => return Ok(Some(Item::PortTable(payload.to_vec()))),
                 Some(Kind::Head) => {
                     let Some(head) = head::decode(payload) else {
                         continue;
