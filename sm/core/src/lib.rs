@@ -123,8 +123,7 @@ enum Pass {
 /// Sweeping   into inventory  suspects, other joins the sweep,   dropped       ends the wait for
 ///                            ways            or work waits                    silent nodes
 /// Planning   –               –               work waits         ends it: push drops a rebalancing
-/// Pushing    into inventory  Set repeated    work waits         dropped       stops a push whose
-/// rest
+/// Pushing    into inventory  Set repeated    work waits         dropped       stops a push whose rest
 ///                                                                             takes longer than a plan
 /// HandingOver ends it        ends it         work waits         dropped       –
 /// ```

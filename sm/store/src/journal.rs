@@ -6,8 +6,7 @@
 //! entry that it includes: the journal then drops the entries up to it.
 //!
 //! ```text
-//! journal.0, journal.1   entries: length (4) checksum (8) number (8) rows; one file is written
-//! while the other waits to
+//! journal.0, journal.1   entries: length (4) checksum (8) number (8) rows; one file is written while the other waits to
 //!                        be covered by a commit
 //! ```
 //!

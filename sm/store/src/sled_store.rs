@@ -82,8 +82,8 @@ impl SledStore {
         SledStore::open_locked(dir, fabric, disk, Arc::new(lock))
     }
 
-    /// Opens the store as [`open_on`](SledStore::open_on) does, in a directory whose lock this
-    /// process already holds.
+    /// Opens the store as [`open_on`](SledStore::open_on) does, in a directory whose lock this process
+    /// already holds.
     pub(super) fn open_locked(
         dir: &Path,
         fabric: StoreFabric,

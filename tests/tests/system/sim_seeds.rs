@@ -616,8 +616,8 @@ fn run_on_mixed_devices(seed: u64) {
     run_with(seed, family);
 }
 
-/// Sets under way restored the LID and LinearFDBTop of a switch that had been reset: its
-/// P_KeyTables stayed as after power-on.
+/// Sets under way restored the LID and LinearFDBTop of a switch that had been reset: its P_KeyTables
+/// stayed as after power-on.
 #[test]
 fn p_keys_lost_in_a_reset_that_sets_have_hidden_are_written_again() {
     for seed in [295, 2155, 4847] {

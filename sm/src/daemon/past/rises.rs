@@ -7,7 +7,7 @@ use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_monitor::correction::{Hour, LASTS, Rise, WINDOW};
+use rsm_monitor::correction::{Hour, LASTS, CorrectionTrend, WINDOW};
 use rsm_monitor::counters::CountersSnapshot;
 use rsm_past::{CorrectedStep, PastReader, Span};
 use rsm_store::StoreError;
@@ -40,7 +40,7 @@ pub(super) struct Watched {
 #[derive(Clone, PartialEq, Debug)]
 struct Told {
     /// Rise when the text was written.
-    rise: Rise,
+    rise: CorrectionTrend,
     is_full: bool,
     text: String,
     /// Time at which the rise was seen last, in milliseconds since the Unix epoch.
@@ -109,7 +109,7 @@ impl Rises {
             is_full,
             ..
         } = watched;
-        let Some(rise) = Rise::of(&hours, mendable_per_s, now_unix_ms, is_full) else {
+        let Some(rise) = CorrectionTrend::of(&hours, mendable_per_s, now_unix_ms, is_full) else {
             let lasts_ms = LASTS.as_millis() as u64;
             let down = hours.iter().rfind(|hour| hour.went_down);
             let down_unix_ms = down.map_or(0, |hour| hour.start_unix_ms + EVERY_MS);
@@ -186,7 +186,7 @@ pub(super) fn watched(counters: &CountersSnapshot, now: Time) -> Vec<Watched> {
     ports
 }
 
-fn text(fabric: &Fabric, watched: &Watched, rise: &Rise) -> String {
+fn text(fabric: &Fabric, watched: &Watched, rise: &CorrectionTrend) -> String {
     let port = fabric.port_name(watched.port);
     let at = fabric.find_port(watched.port);
     let peer = at.and_then(|at| fabric.port(at).peer);

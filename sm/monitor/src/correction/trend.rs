@@ -52,7 +52,7 @@ pub struct Hour {
 
 /// Errors before correction that grow, and will reach what correction can mend.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Rise {
+pub struct CorrectionTrend {
     /// Present rate as a share of what correction can mend.
     pub share: f64,
     /// Time in which the rate grows tenfold.
@@ -64,7 +64,7 @@ pub struct Rise {
 /// A point of the logarithm of the rate: hours, and decades from what correction can mend.
 type Place = (f64, f64);
 
-impl Rise {
+impl CorrectionTrend {
     /// The rise in `hours`, by ascending time, at a port whose link can mend `mendable_per_s`
     /// symbols a second; `None` if errors do not grow, or do not reach that within [`HORIZON`].
     ///
@@ -75,7 +75,7 @@ impl Rise {
         mendable_per_s: f64,
         now_unix_ms: u64,
         is_full: bool,
-    ) -> Option<Rise> {
+    ) -> Option<CorrectionTrend> {
         let place = |hour: &Hour| {
             let per_s = hour.symbols as f64 / 3600.0;
             let at = hour.start_unix_ms as f64 / HOUR_MS;
@@ -97,7 +97,7 @@ impl Rise {
 }
 
 /// The rise in the last `span` hours, if errors grew by so many decades in them.
-fn rise_in(places: &[Place], span: usize, growth: f64, passed: f64) -> Option<Rise> {
+fn rise_in(places: &[Place], span: usize, growth: f64, passed: f64) -> Option<CorrectionTrend> {
     let &(last, _) = places.last()?;
     let begin = places.partition_point(|&(at, _)| at <= last - span as f64);
     let (before, within) = places.split_at(begin);
@@ -120,7 +120,7 @@ fn rise_in(places: &[Place], span: usize, growth: f64, passed: f64) -> Option<Ri
     }
     let hours = (-present / slope - passed).max(0.0);
     let reaches = Duration::try_from_secs_f64(hours * 3600.0).ok()?;
-    (reaches <= HORIZON).then(|| Rise {
+    (reaches <= HORIZON).then(|| CorrectionTrend {
         share: 10f64.powf(present),
         tenfold: Duration::from_secs_f64(3600.0 / slope),
         reaches,
@@ -163,8 +163,8 @@ mod tests {
         counts.into_iter().enumerate().map(hour).collect()
     }
 
-    fn rise(hours: &[Hour]) -> Option<Rise> {
-        Rise::of(hours, MENDABLE, NOON, false)
+    fn rise(hours: &[Hour]) -> Option<CorrectionTrend> {
+        CorrectionTrend::of(hours, MENDABLE, NOON, false)
     }
 
     /// Even noise of -1 to 1, the same in each run.
@@ -207,7 +207,7 @@ mod tests {
         for (hour, symbols) in few.iter_mut().zip(3..) {
             hour.symbols = symbols * symbols / 10;
         }
-        assert_eq!(Rise::of(&few, 1.0, NOON, false), None);
+        assert_eq!(CorrectionTrend::of(&few, 1.0, NOON, false), None);
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
             let series = hours((0..168).map(|_| level + size * noise(&mut state)));
             for end in [12, 24, 72, 168] {
                 let at = NOON - (168 - end as u64) * 3_600_000;
-                let found = Rise::of(&series[..end], MENDABLE, at, false);
+                let found = CorrectionTrend::of(&series[..end], MENDABLE, at, false);
                 assert_eq!(found, None, "run {run}, {end} hours");
             }
         }
@@ -243,7 +243,7 @@ mod tests {
             }));
             for end in 1..=168 {
                 let at = NOON - (168 - end as u64) * 3_600_000;
-                let found = Rise::of(&series[..end], MENDABLE, at, false);
+                let found = CorrectionTrend::of(&series[..end], MENDABLE, at, false);
                 assert_eq!(found, None, "amplitude {amplitude}, {end} hours");
             }
         }
@@ -308,7 +308,7 @@ mod tests {
         let mut series = hours((0..72).map(|hour| -5.0 + f64::from(hour) / 48.0));
         series[60..].iter_mut().for_each(|hour| hour.symbols = 0);
         assert_eq!(rise(&series), None, "nothing is corrected any more");
-        let full = Rise::of(&series, MENDABLE, NOON, true).unwrap();
+        let full = CorrectionTrend::of(&series, MENDABLE, NOON, true).unwrap();
         // 3.77 decades from hour 59 on, less the 13 hours since.
         assert!((6.9..7.1).contains(&days(full.reaches)), "{full:?}");
     }
