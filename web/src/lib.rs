@@ -17,8 +17,8 @@ mod places;
 mod reply;
 mod scrape;
 mod server;
-mod shared;
-mod shown;
+mod routes_state;
+mod answer_cache;
 mod sign_on;
 mod ufm;
 

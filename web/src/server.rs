@@ -28,8 +28,8 @@ use crate::limits::{
 use crate::metrics::{Counted, Exporter};
 use crate::places::{Place, Places};
 use crate::reply::{self, Reply};
-use crate::shared::Shared;
-use crate::shown::{SharedTexts, Shown};
+use crate::routes_state::Shared;
+use crate::answer_cache::{SharedTexts, CachedAnswer};
 use crate::sign_on::SignOn;
 use crate::ufm::{self, Ufm, UfmSettings};
 use crate::{api, changes, guard, netq, page, scrape};
@@ -121,9 +121,9 @@ impl HttpServer {
             exporter: Exporter::new(&backend, counted),
             counters: backend.counters,
             subnet: backend.subnet,
-            load: Shown::default(),
-            sums: Shown::default(),
-            sums_with_ports: Shown::default(),
+            load: CachedAnswer::default(),
+            sums: CachedAnswer::default(),
+            sums_with_ports: CachedAnswer::default(),
             port_texts: SharedTexts::default(),
             port_scrapes: Arc::new(Semaphore::new(MAX_PORT_SCRAPES)),
             followers: Arc::new(Semaphore::new(MAX_FOLLOWERS)),
