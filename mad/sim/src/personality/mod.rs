@@ -6,14 +6,14 @@
 //! [`Devices`] gives a whole fabric its personalities.
 
 mod devices;
-mod dress;
+mod capabilities;
 mod fields;
 mod habits;
 
 use std::ops::BitOr;
 
 pub use devices::{Devices, DevicesError};
-pub(crate) use dress::Role;
+pub(crate) use capabilities::Role;
 pub(crate) use fields::Taken;
 pub use fields::{PortField, PortFields};
 pub use habits::{HABITS, Habit, HabitInfo, MODELS, Model, NodeKinds};
