@@ -42,7 +42,7 @@ mod rate_limits;
 mod sa_key_file;
 mod sample;
 mod schema;
-mod short;
+mod non_default_keys;
 mod suggest;
 mod switch_rules;
 mod tables_file;
@@ -53,7 +53,7 @@ mod toml_file;
 mod torus_file;
 mod value;
 mod vl_tables;
-mod words;
+mod enums;
 
 pub use c_number::number;
 pub use categories_file::parse_categories;
@@ -95,7 +95,7 @@ pub use schema::{
     SweepConfig,
 };
 pub use schema::{Applies, CongestionKeys, QosKeys};
-pub use short::KeyOrigins;
+pub use non_default_keys::KeyOrigins;
 pub use switch_rules::{
     load_port_order, load_switch_rules, parse_hop_weights, parse_port_order, parse_switch_ids,
     parse_uncounted_ports,
@@ -104,7 +104,7 @@ pub use tables_file::load_tables;
 pub use text_file::{ConfigError, FILE_MAX, NotText};
 pub use torus_file::{load_torus_layout, parse_torus_layout};
 pub use vl_tables::{SlToVl, VlWeights};
-pub use words::{
+pub use enums::{
     AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, HostileHosts, MKeyMode, MinSeverity,
     SmLid, StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
 };

@@ -3,7 +3,7 @@
 use rsm_mad::wire::attr::Mtu;
 
 use super::super::suggest::one_of;
-use super::super::words::TrustMode;
+use super::super::enums::TrustMode;
 use super::model::Membership;
 use super::report::{Report, quoted};
 use super::syntax::{Item, Word};
