@@ -64,7 +64,7 @@ pub(super) struct FirstSweep {
     /// not, the core writes nothing before the end of the sweep.
     is_fresh: bool,
     /// The sweep, while the core plans and writes the part that it has found; else `None`.
-    aside: Option<Box<Sweep>>,
+    background: Option<Box<Sweep>>,
     /// Start of the sweep, and the number of attempts that had timed out by then.
     began: Option<(Time, u64)>,
     /// Time since when the sweep only waits for stragglers.
@@ -85,7 +85,7 @@ impl Default for FirstSweep {
         FirstSweep {
             under_way: true,
             is_fresh: true,
-            aside: None,
+            background: None,
             began: None,
             straggling: None,
             slow_at: Time::ZERO,
@@ -127,14 +127,14 @@ impl FirstSweep {
         self.is_provisional &= self.under_way;
     }
 
-    /// The sweep, while the core plans and writes the part that it has found; else `None`.
+    /// The first sweep while it continues behind a plan or push; `None` otherwise.
     pub(super) fn background_sweep_mut(&mut self) -> Option<&mut Sweep> {
-        self.aside.as_deref_mut()
+        self.background.as_deref_mut()
     }
 
     /// Whether the core is bringing up a part of the subnet while the sweep continues.
     pub(super) fn goes_on(&self) -> bool {
-        self.aside.is_some()
+        self.background.is_some()
     }
 
     /// Makes the core write nothing before the end of the sweep: the subnet is in use, or another
@@ -146,7 +146,7 @@ impl FirstSweep {
     /// Begins an early bring-up: `sweep` continues meanwhile.
     pub(super) fn set_aside(&mut self, sweep: Box<Sweep>) {
         self.brought_up = sweep.settled();
-        self.aside = Some(sweep);
+        self.background = Some(sweep);
         self.is_provisional = true;
     }
 
@@ -232,7 +232,7 @@ impl FirstSweep {
 
     /// Ends an early bring-up: returns the sweep, which continues.
     pub(super) fn resume(&mut self, now: Time) -> Option<Box<Sweep>> {
-        let sweep = self.aside.take()?;
+        let sweep = self.background.take()?;
         self.straggling = self.straggling.map(|_| now);
         if let Some((began, _)) = self.began {
             self.slow_at = now + now.since(began).max(SLOW_AFTER);

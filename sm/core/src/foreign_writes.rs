@@ -178,7 +178,8 @@ fn shortened(names: impl Iterator<Item = String>) -> Option<String> {
 }
 
 impl ForeignWrites {
-    /// Forgets nodes that have held what was written for long. Returns whether there were any.
+    /// Forgets nodes whose content has matched the plan for [`KEPT`]. Returns whether there were
+    /// any.
     pub(super) fn expire(&mut self, now: Time) -> bool {
         let known = self.nodes.len();
         self.nodes.retain(|_, write| now.since(write.last) < KEPT);

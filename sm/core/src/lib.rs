@@ -128,9 +128,7 @@ enum Pass {
 /// HandingOver ends it        ends it         work waits         dropped       –
 /// ```
 ///
-/// Each field applies its own rules as far as possible: it gets what it needs to know, and returns
-/// what must be done. If several are needed, a method of `Core` passes results from one to the
-/// next.
+/// Each field is a state machine; `Core` passes results between them.
 pub struct Core {
     /// The operator's decisions.
     config: CoreConfig,

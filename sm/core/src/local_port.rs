@@ -47,7 +47,7 @@ impl LocalPort {
         self.has_retrained = true;
     }
 
-    /// Records that a pass has ended that read the port.
+    /// Records the end of a pass that read the port.
     pub(super) fn note_port_read(&mut self) {
         self.has_retrained = false;
     }

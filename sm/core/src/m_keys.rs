@@ -136,8 +136,7 @@ impl KeyRotation {
     }
 }
 
-/// Puts generations of keys into the policy, to which a reload of the configuration adds them
-/// again. Returns whether they are others than before.
+/// Sets the M_Key generations of the policy; a reload calls it again. Returns whether they changed.
 pub(super) fn set_key_generations(policy: &mut Arc<Policy>, generations: Generations) -> bool {
     let is_news = policy.ports.m_keys.generations != generations;
     if is_news {

@@ -540,8 +540,8 @@ impl Core {
         });
     }
 
-    /// Sweeps once more, if ports behind which nothing answered have a known neighbour now, which
-    /// may not have answered without its key. Returns whether it does.
+    /// Queues a full sweep if the stored or expected cabling names the neighbour of a silent port:
+    /// the neighbour's M_Key can now be derived. Returns whether it does.
     fn look_behind_guarded_ports(&mut self) -> bool {
         let mut silent = self.inventory.faults.to_ask_again();
         let (stored, expected) = (&self.inventory.stored_cabling, self.missing.expected());

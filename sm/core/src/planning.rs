@@ -137,8 +137,8 @@ impl Core {
         }
     }
 
-    /// The ports whose LID another host has written over. None while another master is visible, whose
-    /// LIDs they may be: two masters would move them to and fro.
+    /// The ports whose LID another host has overwritten. Empty while another master is visible:
+    /// both would rewrite the same LIDs without end.
     fn overwritten_lids(&self) -> BTreeSet<Guid> {
         let others = rsm_mastership::others(&self.inventory);
         let has_rival = others.iter().any(|other| other.state == SmState::Master);

@@ -34,9 +34,8 @@ const ATTEMPTS_OF_STOPPED_PUSH: u8 = 1;
 /// to blame.
 const CHANCE_PERMILLE: u32 = 10;
 
-/// Time after its last rest for which the core uses the packet loss measured before. Dead parts
-/// make attempts along paths through them look lost, which says nothing about the paths that are
-/// left.
+/// How long the loss measured while idle still applies: attempts through dead switches would
+/// inflate the present one.
 const BEFORE_COUNTS: Duration = Duration::from_secs(1);
 
 /// Nodes that do not answer.

@@ -61,8 +61,7 @@ struct Violations {
     sets_at_switches: u32,
     /// The port that reported the first one.
     reporter: PortKey,
-    /// A switch or another port reported one as well, so that it is not the word of one host
-    /// against the other.
+    /// Whether a switch or another port confirms the report.
     is_confirmed: bool,
     last: Time,
 }

@@ -51,8 +51,8 @@ impl Mastership {
         others.into_iter().map(|other| other.port).collect()
     }
 
-    /// The senders of refused orders that are known, each with the end of its finding, which each
-    /// order puts off.
+    /// Known senders of refused orders, each with the time its finding ends; every further order
+    /// extends it.
     pub fn senders_of_orders(&self) -> impl Iterator<Item = (PortKey, Time)> {
         self.election.orders.senders()
     }

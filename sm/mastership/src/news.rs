@@ -40,7 +40,7 @@ impl SharedNews {
         self.recorder.begin();
     }
 
-    /// Records that, until the end of a pass, the hardware may hold something that no plan has.
+    /// Marks the hardware as possibly different from every plan until the pass ends.
     pub fn doubt(&mut self) {
         self.is_pushing = true;
     }

@@ -56,8 +56,8 @@ impl Orders {
         self.refused.insert(sender, now + KEPT_FOR).is_none()
     }
 
-    /// The senders of refused orders that are known, each with the end of its finding, which each
-    /// order puts off.
+    /// Known senders of refused orders, each with the time its finding ends; every further order
+    /// extends it.
     pub(crate) fn senders(&self) -> impl Iterator<Item = (PortKey, Time)> {
         let refused = self.refused.iter();
         refused.filter_map(|(&(from, _), &until)| Some((from?, until)))

@@ -39,7 +39,7 @@ pub(crate) struct Succession {
     is_planned: bool,
 }
 
-/// Decision of a pass before its push.
+/// Whether a takeover may write its plan, must read more first, or must start over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// The changes may be written.

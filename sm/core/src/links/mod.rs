@@ -154,8 +154,8 @@ impl Links {
         }
     }
 
-    /// The unhealthy cables that routes should avoid, each by its unhealthy ports: the worst ones;
-    /// but those that `avoid` already has stay.
+    /// Unhealthy cables to isolate, by unhealthy port: first the cables that `avoid` already
+    /// isolates, then the worst ones, up to the limit.
     pub(super) fn to_isolate(&self, fabric: &Fabric, avoid: &Avoid) -> BTreeMap<NodeOrCable, String> {
         if self.health.policy().isolate != Isolate::On || self.health.ill().next().is_none() {
             return BTreeMap::new();

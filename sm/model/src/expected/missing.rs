@@ -194,7 +194,7 @@ impl Expected {
             let [near, far] = self.host_first(fabric, [here, there]);
             // The cable of a missing host belongs to it.
             if self.is_switch(fabric, near.node) || !self.nodes.contains_key(&near.node) {
-                // Two cables that were at one port in turn have other ends of their own.
+                // If one port had two cables in succession, the far end distinguishes them.
                 let key = if parts.contains_key(&near) { far } else { near };
                 parts.insert(key, Single::Cable(near, far));
             }

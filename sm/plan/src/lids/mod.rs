@@ -40,7 +40,7 @@ pub use self::vports::claims_of as vport_claims;
 pub use crate::lid_plan::{Claim, Claims, LidPlan};
 use crate::policy::Policy;
 
-/// Rights to LIDs that neither a claim nor a held LID shows.
+/// Constraints on LID assignment beyond claims and held LIDs.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LidRights {
     /// Lowest of the new LIDs, as far as there is room; `None` for the lowest free LIDs. A block is
@@ -74,6 +74,8 @@ impl Space {
         self.is_free_except_for(claim, owner as u32 + 1)
     }
 
+    /// Whether `claim` is a valid range of LIDs of which each is free or has the mark `mark` in
+    /// `owner`.
     fn is_free_except_for(&self, claim: Claim, mark: u32) -> bool {
         let (base, count) = (claim.base.0, claim.lmc.lids());
         claim.base.is_unicast()

@@ -271,7 +271,7 @@ struct ReplicaListener {
     clock: Clock,
     findings: DaemonFindings,
     shown: Arc<Mutex<Shown>>,
-    /// Epoch that has ended this manager's; the shell must read it before it sends anything.
+    /// The epoch that deposed this manager; checked before every send.
     deposed: Arc<Mutex<Option<Epoch>>>,
 }
 
