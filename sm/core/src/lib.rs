@@ -424,7 +424,7 @@ impl Core {
         self.mastership.role()
     }
 
-    /// How far this manager has followed the master; `None` unless the master shares the store.
+    /// [`Mastership::following`] of this manager.
     pub fn following(&self) -> Option<Following> {
         self.mastership.following()
     }

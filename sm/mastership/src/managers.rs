@@ -51,8 +51,7 @@ impl Mastership {
         others.into_iter().map(|other| other.port).collect()
     }
 
-    /// Known senders of refused orders, each with the time its finding ends; every further order
-    /// extends it.
+    /// Known senders of refused orders, as `Orders::senders` returns them.
     pub fn senders_of_orders(&self) -> impl Iterator<Item = (PortKey, Time)> {
         self.election.orders.senders()
     }

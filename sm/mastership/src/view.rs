@@ -56,7 +56,8 @@ impl View<'_> {
         }
     }
 
-    /// Whether ports require the M_Key for Gets as well, and each may have its own.
+    /// [`PortPolicy::guards_gets`](rsm_plan::policy::PortPolicy::guards_gets) of the policy in
+    /// force.
     fn guards_gets(&self) -> bool {
         self.policy.ports.guards_gets()
     }

@@ -18,7 +18,7 @@ pub(super) struct SaQueryContext<'a> {
     pub(super) data: &'a [u8],
     pub(super) trust: Trust,
     pub(super) requester: EndIx,
-    /// Whether tables include records of virtual ports if the request names no port.
+    /// [`SaConfig::lists_vports`](super::SaConfig::lists_vports).
     pub(super) lists_vports: bool,
     pub(super) directory: &'a Arc<Directory>,
     pub(super) view: &'a GroupsView,

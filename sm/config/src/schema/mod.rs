@@ -269,14 +269,14 @@ sections! {
         // PortInfo.HOQLife.
         hoq_life: u8 = 0x12, takes hexadecimal(0, 31), opensm "head_of_queue_lifetime" as Number;
 
-        /// The same for switch ports that lead to a channel adapter or router.
+        /// Value of `hoq_life` for switch ports that lead to a channel adapter or router.
         leaf_hoq_life: u8 = 0x10, takes hexadecimal(0, 31), opensm "leaf_head_of_queue_lifetime" as Number;
 
         /// Number of packets dropped in a row after which a switch port stalls the virtual lane.
         // PortInfo.VLStallCount.
         vl_stall_count: u8 = 7, takes number(1, 7), opensm "vl_stall_count" as Number;
 
-        /// The same for switch ports that lead to a channel adapter or router.
+        /// Value of `vl_stall_count` for switch ports that lead to a channel adapter or router.
         leaf_vl_stall_count: u8 = 7, takes number(1, 7), opensm "leaf_vl_stall_count" as Number;
 
         /// The most data VLs of a link, as a code: 1 for 1 VL, 2 for 2, 3 for 4, 4 for 8, 5 for 15.

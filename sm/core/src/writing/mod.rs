@@ -34,7 +34,6 @@ pub(super) struct Writing {
     last_multicast_comparison: LastMulticastComparison,
     /// Active ports whose MTU or VLs are not as planned.
     mismatches: BTreeMap<PortKey, LinkMismatch>,
-    /// Position in the log of writes up to which it is decided whether tables count.
     tables_decided: Mark,
     /// Whether Sets of adaptive routing wait until those of the push are made.
     puts_adaptive_off: bool,
@@ -251,7 +250,8 @@ impl Writing {
         self.was_interrupted &= push.was_stopped();
     }
 
-    /// Position in the log of writes up to which it is decided whether tables count.
+    /// Position in the log of writes up to which the core has decided whether written tables count
+    /// as held.
     pub(super) fn tables_decided(&self) -> Mark {
         self.tables_decided
     }

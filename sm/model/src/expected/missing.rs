@@ -56,8 +56,8 @@ pub struct Missing {
     /// Number of missing hosts that are listed with this switch: all cables of such a host lead to
     /// missing switches, the first cable to this switch.
     pub hosts_behind: usize,
-    /// Number of routes, each from a switch to a LID, that the next plan moved; `None` if the plan
-    /// did not count them.
+    /// Largest [`LostPort::moved`](super::LostPort::moved) of the lost ports; `None` if no plan
+    /// counted its moves.
     pub moved: Option<u64>,
     /// Redundancy left, as text for the operator; empty if none was lost.
     pub left: String,
