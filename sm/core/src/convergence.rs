@@ -63,7 +63,7 @@ impl ConvergenceRecorder {
         });
     }
 
-    /// Adds `cause` to the pass under way, which also does that work.
+    /// Adds `cause` to the causes of the pass under way.
     pub(super) fn join(&mut self, cause: &str) {
         if let Some(running) = self.running.as_mut().filter(|_| !cause.is_empty()) {
             running.cause.push_str("; ");
@@ -97,8 +97,8 @@ impl ConvergenceRecorder {
         }
     }
 
-    /// Whether the rest of the push under way takes longer than another discovery and plan: it has
-    /// taken as long as those before it, and is less than half done.
+    /// Whether the rest of the push likely takes longer than another discovery and plan: the push
+    /// has taken as long as the pass's own discovery and plan, and is less than half done.
     pub(super) fn rest_outlasts_plan(&self, progress: PushProgress, now: Time) -> bool {
         let is_long = self.running.as_ref().is_none_or(|running| {
             now.since(running.stage_began) >= running.discover + running.plan
@@ -135,7 +135,7 @@ impl ConvergenceRecorder {
         })
     }
 
-    /// Adds a convergence to the history, which has at most [`HISTORY`].
+    /// Adds a convergence to the history, which holds the last [`HISTORY`].
     pub(super) fn record(&mut self, convergence: Arc<Convergence>) {
         if self.history.len() == HISTORY {
             self.history.pop_front();

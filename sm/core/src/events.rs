@@ -88,7 +88,7 @@ impl Core {
         }
     }
 
-    /// Takes a trap, and does the work that it makes.
+    /// Handles a trap, and starts the work that it causes.
     fn on_trap(&mut self, datagram: &Datagram, now: Time) {
         let mut context = TrapContext {
             inventory: &mut self.inventory,
@@ -127,7 +127,8 @@ impl Core {
         }
     }
 
-    /// Whether the sweep under way, of which `switch` is a target, takes the new report in.
+    /// Adds a new report of `switch` to the sweep under way. Returns whether the sweep has the
+    /// switch as a target and accepts the report.
     fn joins_sweep(&mut self, switch: Guid) -> bool {
         let inventory = &self.inventory;
         self.stage
@@ -144,7 +145,8 @@ impl Core {
         }
     }
 
-    /// Handles a change of the unhealthy ports, or of the consequences.
+    /// Handles a change of the unhealthy ports or of the policy about them: isolates ports, and
+    /// publishes the result.
     pub(super) fn health_changed(&mut self, now: Time) {
         if self.mastership.is_master() {
             let detours = &mut self.trials.detours;
@@ -165,8 +167,8 @@ impl Core {
         }
     }
 
-    /// Handles the local link that trained again. The switch at its other end may have been reset,
-    /// and then has no route to this port to report it.
+    /// Handles the retraining of the local link: the switch at the other end may have been reset,
+    /// and without routes it cannot report that.
     fn on_retrained(&mut self, now: Time) {
         let Some(local) = self.inventory.local else {
             return;
@@ -225,7 +227,7 @@ impl Core {
         }
     }
 
-    /// Has the next push take the link at `port` down or up.
+    /// Makes the next push take the link at `port` down or up.
     fn order_link(&mut self, port: PortKey, step: LinkStep, cause: &str, ticket: Ticket) {
         self.inventory.link_orders.insert(port, step);
         self.writing.leave_open();

@@ -13,10 +13,10 @@
 //! A run is a function of the events and their times.
 //!
 //! In: an [`Event`] and its time. Out: an [`Effect`] for each datagram to send, plan to compute,
-//! snapshot to publish and state to store; the daemon carries them out. The core sends no Set while
-//! it is not sure to be master, and none that the difference did not ask for.
+//! snapshot to publish and state to store; the daemon carries them out. The core sends a Set only
+//! while it is sure to be master, and only for a difference to the plan.
 //!
-//! Must never do I/O, wait, start a thread, or decide a route.
+//! The core must never do I/O, wait, start a thread, or decide a route.
 
 mod adaptive;
 mod congestion;
@@ -108,8 +108,8 @@ enum Pass {
     /// Entries that lead to the fullest links. Such a pass starts when no other work waits, and
     /// urgent work discards it.
     Rebalance,
-    /// The entries and ports of the manager's LID, when this standby, which has read the subnet,
-    /// succeeds the master.
+    /// Entries and ports of the manager's LID, after a standby that has read the subnet succeeds
+    /// the master.
     Succession,
 }
 
@@ -162,7 +162,7 @@ pub struct Core {
     silence: Silence,
     /// Traps received so far.
     traps: TrapHandler,
-    /// Bad links, and those that routes leave out.
+    /// Bad links, and the links that routes leave out.
     links: Links,
     /// Nodes that others have written.
     foreign_writes: ForeignWrites,
@@ -230,8 +230,8 @@ impl Core {
         }
     }
 
-    /// Sets the subnet manager's own port, as known to the host's driver. If that port answers
-    /// nothing without its M_Key, requests to it then use the right one.
+    /// Sets the manager's own port, as the host's driver reports it, so that requests to the port
+    /// have the right M_Key from the start.
     pub fn attach(&mut self, port: KeyHolder) {
         self.inventory.attached = Some(port);
     }
@@ -337,7 +337,8 @@ impl Core {
         .min()
     }
 
-    /// The next effect; `None` if there is none. Must be called until then after each `handle…`.
+    /// The next effect; `None` if there is none. After each `handle…`, the caller must take effects
+    /// until `None`.
     pub fn poll_effect(&mut self, now: Time) -> Option<Effect> {
         if let Some(effect) = self.outbox.pop() {
             return Some(effect);
@@ -368,8 +369,8 @@ impl Core {
         self.stage.is_idle() && self.work.is_empty()
     }
 
-    /// Whether this master is finding out whether another one has replaced it. Until then it sets
-    /// nothing, and continues afterwards.
+    /// Whether this master checks if another one has replaced it. The master sends no Set during
+    /// the check.
     pub fn is_inquiring(&self) -> bool {
         self.mastership.is_inquiring()
     }
@@ -557,8 +558,8 @@ impl Core {
         }
     }
 
-    /// The ports of hosts that act against the subnet, each with the time of the last act; zero for
-    /// what a host is and not does.
+    /// Ports whose hosts act against the subnet, each with the time of the last act; zero for a
+    /// host that runs a foreign manager, which is a state and not an act.
     pub fn hostile_ports(&self, now: Time) -> BTreeMap<PortKey, (Hostility, Time)> {
         let managers = self.mastership.foreign_managers(&self.inventory);
         let managers = managers.into_iter();

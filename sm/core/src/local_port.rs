@@ -28,8 +28,8 @@ impl LocalPort {
         self.is_up
     }
 
-    /// Whether datagrams can be sent by the port, as far as driver and last sweep show. At a start,
-    /// the driver reports only later changes.
+    /// Whether the port can send datagrams, judging by the driver and the last sweep: after a
+    /// start, the driver reports only changes.
     pub(super) fn is_usable(&self, inventory: &Inventory) -> bool {
         let own = inventory.own_port();
         self.is_up && own.and_then(InventoryPort::state) != Some(PortState::Down)

@@ -168,7 +168,7 @@ impl Core {
         );
     }
 
-    /// Makes the reading ahead under way the sweep of a succession.
+    /// Turns the reading ahead under way into the sweep of a succession.
     fn go_on_as_succession(&mut self, cause: &str) {
         if let Stage::Sweeping(sweep) = &mut self.stage {
             for switch in sweep.take_reported() {
@@ -193,8 +193,8 @@ impl Core {
         }
     }
 
-    /// Whether the pass may write these changes now. A succession otherwise reads what is missing,
-    /// or gives up.
+    /// Whether the pass may write `changes` now. If not, a succession reads the missing parts, or
+    /// gives up.
     pub(super) fn may_succeed(&mut self, changes: &Changes, now: Time) -> bool {
         if self.pass != Pass::Succession {
             return true;
@@ -365,8 +365,8 @@ impl Core {
         self.on_mastership(now, |mastership, view| mastership.begin_granted(view, now));
     }
 
-    /// Exchanges claims: this manager's port gets the LID of the former manager's port, and that
-    /// port gets this one's, if the LID moves with the manager.
+    /// Swaps claims if the LID floats: this manager's port gets the former manager's LID, and the
+    /// former manager's port gets this one's.
     fn float_lid(&mut self) {
         if let Some(before) = self.mastership.former_holder() {
             let (policy, claims) = (&self.config.policy, &mut self.plans.assigned.claims);
@@ -397,7 +397,7 @@ impl Core {
         let shares_store = self.mastership.policy().shares_store;
         let news = self.mastership.news_mut();
         news.begin();
-        // Until the end of a pass, the hardware may hold something that no plan has.
+        // Until the end of a pass, the hardware may differ from every plan.
         if shares_store {
             news.doubt();
         }
@@ -417,8 +417,8 @@ impl Core {
         partitions.adopt(overlay, policy, &self.fabric, &mut answers);
     }
 
-    /// Uses the alias GUIDs before the SA reports them, and has the blocks with them read: the
-    /// sweep that waited for the grant did not know them.
+    /// Uses stored alias GUIDs before the SA reports them, and queues a reading of their GUIDInfo
+    /// blocks: the sweep that waited for the grant did not read these.
     fn adopt_alias_guids(&mut self, aliases: Arc<AliasGuids>) {
         let mut ports = Vec::new();
         for (guid, node) in self.inventory.nodes() {
@@ -453,11 +453,11 @@ impl Core {
         }
     }
 
-    /// Announces to managers that share the store that ports get other M_Keys soon. Increments the
-    /// number of the plan, so that they read the store at once.
+    /// Announces an imminent rotation to managers that share the store. Increments the number of
+    /// the plan, so that they read the store at once.
     fn announce_rotation(&mut self) {
         self.mastership.news_mut().doubt();
-        // A job under way has a new number already, which its plan must have, too.
+        // A job under way already has a new number, and its plan must have the same.
         if !matches!(self.stage, Stage::Planning { .. }) {
             self.plans.advance();
         }
@@ -498,8 +498,8 @@ impl Core {
         }
     }
 
-    /// Gives switches keys that the former master, which may wake up, does not know: its Sets then
-    /// change no forwarding table.
+    /// Gives switches M_Keys unknown to the former master: should it wake up, its Sets change no
+    /// forwarding table.
     fn fence_switches(&mut self) {
         if self.config.policy.ports.m_keys.secret().is_some() {
             self.set_generations(self.generations().fenced());
@@ -508,7 +508,7 @@ impl Core {
         }
     }
 
-    /// Continues with the later of the own generations and those of another manager.
+    /// Continues with the later of this manager's generations and `others`.
     fn adopt_generations(&mut self, others: Generations) {
         let later = self.generations().later(others);
         if later != self.generations() {
@@ -521,8 +521,8 @@ impl Core {
         }
     }
 
-    /// Continues with the generations that ports show: another manager has rotated keys, and this
-    /// one's store does not know it.
+    /// Continues with the key generations that ports show: another manager has rotated keys, which
+    /// this manager's store does not record.
     pub(super) fn follow_generations(&mut self) {
         if let Some(ahead) = self.inventory.generations_ahead() {
             self.adopt_generations(ahead);

@@ -19,9 +19,8 @@ use super::stage::Stage;
 use super::work::Next;
 use super::{Core, Mode, Pass, dry_run};
 
-/// Number of successive repairs of which one waits for silent nodes to the end. The others continue
-/// without them as soon as there is a change to plan for, and the answers of slow nodes come too
-/// late.
+/// One in this many successive repairs waits for silent nodes to the end. The others continue
+/// without silent nodes once there is a change to plan for, and so miss the answers of slow ones.
 const REPAIRS_PER_WAIT: u32 = 4;
 
 impl Core {
@@ -125,7 +124,7 @@ impl Core {
         is_waited_for && self.abandon_silent_nodes(now)
     }
 
-    /// Begins the pass that `next` asks for: with a sweep, or with what the model already has.
+    /// Begins the pass that `next` asks for, with a sweep or with the present model.
     fn begin(&mut self, next: Next, now: Time) {
         let needs_sweep = !matches!(
             next,
@@ -304,7 +303,8 @@ impl Core {
         }
     }
 
-    /// Ends the sweep: its answers are in the inventory, and what was learned from them is stored.
+    /// Ends the sweep: completes the inventory, and stores the habits and capabilities that its
+    /// answers showed.
     fn take_answers(&mut self, sweep: &mut Sweep, now: Time) {
         self.recorder.mark(TimedStage::Discover, now);
         if !self.work.is_due() {
@@ -329,7 +329,7 @@ impl Core {
         }
     }
 
-    /// Handles a missing answer of the own port, without which nothing is managed: reports that,
+    /// Handles the silence of the own port, without which rsm manages nothing: reports a finding,
     /// and sweeps again later.
     fn wait_for_own_port(&mut self, now: Time) {
         self.reports.begin_pass(vec![Finding::new(
@@ -348,7 +348,7 @@ impl Core {
         self.publish(now);
     }
 
-    /// Queues what must be read again, because hosts or cables moved while they were read.
+    /// Queues a reading of the hosts and cables that moved during the sweep.
     fn ask_for_moved_parts(&mut self, sweep: &mut Sweep) {
         for host in sweep.moved_hosts() {
             self.work.look_at_port(host);
@@ -376,7 +376,7 @@ impl Core {
         delta
     }
 
-    /// Records what others have written, according to the samples of a light sweep.
+    /// Records foreign writes that the samples of a light sweep show.
     fn note_foreign_writes(&mut self, sweep: &mut Sweep, now: Time) {
         let plan = self.plans.in_force();
         let comparison = plan.map(|plan| {
@@ -410,7 +410,7 @@ impl Core {
             .next_samples(&self.inventory, failing, now)
     }
 
-    /// Decides whether tables count, for the switches written since the last decision.
+    /// Decides for each switch written since the last decision whether its tables count as held.
     fn decide_tables(&mut self) {
         let trust = Trust {
             takeover: self.config.takeover,
@@ -429,7 +429,7 @@ impl Core {
             .is_some_and(|plan| Arc::ptr_eq(&plan.policy, &self.config.policy));
         is_of_policy
             && !self.work.wants_plan()
-            && !self.has_heard_a_mute()
+            && !self.a_mute_switch_answers()
             && !self.first_sweep.is_provisional()
     }
 
@@ -454,8 +454,8 @@ impl Core {
         Arc::new(fabric)
     }
 
-    /// Remembers that silent nodes kept a full sweep from a part of the subnet; it is repeated when
-    /// they answer again.
+    /// Remembers that silent nodes hid a part of the subnet from a full sweep, which is repeated
+    /// when they answer again.
     fn check_coverage(&mut self, sweep: &Sweep) {
         if let SweepScope::Full { audit } = sweep.scope() {
             let incomplete = sweep.is_incomplete(&self.inventory);

@@ -26,7 +26,7 @@ impl Core {
         if self.work.wants_plan() {
             self.work.planned();
             if !self.work.is_due() {
-                // No other work waits that could have these causes.
+                // No other work waits, so that the causes belong to this plan.
                 self.recorder.join(&self.work.take_cause());
             }
         }
@@ -55,7 +55,7 @@ impl Core {
     }
 
     /// Whether the plan in force leaves out a switch that answers now.
-    pub(super) fn has_heard_a_mute(&self) -> bool {
+    pub(super) fn a_mute_switch_answers(&self) -> bool {
         let plan = self.plans.in_force();
         plan.is_some_and(|plan| plan.transition.mute.iter().any(|&guid| !self.is_mute(guid)))
     }
@@ -166,8 +166,8 @@ impl Core {
         }
     }
 
-    /// Restores the settings from before those that the refused job had. Returns whether it had
-    /// any.
+    /// Restores the settings that the trials of the refused job had replaced. Returns whether the
+    /// job had trials.
     fn fail_trials(&mut self, error: &PlanError) -> bool {
         let generation = self.plans.generation();
         let policy = &mut self.config.policy;

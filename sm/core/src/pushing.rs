@@ -63,7 +63,7 @@ impl Core {
         changes
     }
 
-    /// `plan` with the hardware as last read and written.
+    /// Comparison of `plan` with the hardware as last read and written.
     pub(super) fn comparison<'a>(
         &'a self,
         plan: &'a Arc<Plan>,
@@ -94,8 +94,9 @@ impl Core {
             drop_verified(&mut self.inventory, &changes);
         }
         if changes.blocks() == 0 {
-            // An order that is not due now must surprise no operator later. Others stay until their
-            // Sets are answered: urgent work may stop the push before they leave.
+            // A link order that is not due now is dropped: executed later, it would surprise the
+            // operator. Due orders stay until their Sets are answered, because urgent work may stop
+            // the push before they leave.
             let due = &changes.links;
             let orders = &mut self.inventory.link_orders;
             orders.retain(|port, _| due.contains_key(port));
@@ -130,8 +131,8 @@ impl Core {
         self.stage = Stage::Pushing(Box::new(Push::start(plan, changes, &self.inventory)));
     }
 
-    /// Lets the SA answer from the plan before a port becomes Active by it. A push that makes no
-    /// end port Active needs this only once, because it brings no host that the SA does not know.
+    /// Lets the SA answer from the plan before the push makes a port Active. A push that makes no
+    /// end port Active needs this only once, because it adds no host unknown to the SA.
     fn serve(&mut self, changes: &Changes, now: Time) {
         let mut ports = changes.ports.values();
         let brings_hosts = ports.any(|change| change.activates_end_port())
@@ -226,8 +227,8 @@ impl Core {
         }
     }
 
-    /// After a push, or where there was nothing to write: Sets of adaptive routing that waited
-    /// follow, and tables of switches on trial are read back.
+    /// Sends the waiting Sets of adaptive routing, and reads back the tables of switches on trial.
+    /// Called after a push, or if there was nothing to write.
     fn go_on_with_adaptive(&mut self, complete: bool, now: Time) {
         if !complete {
             return;
@@ -244,7 +245,7 @@ impl Core {
         }
     }
 
-    /// Plans again, if switches turned out to be able to route adaptively, or not to.
+    /// Plans again if the set of switches that can route adaptively has changed.
     pub(super) fn plan_by_adaptive_news(&mut self) {
         if self.inventory.adaptive_trials.take_news() && self.plans.in_force().is_some() {
             self.work
@@ -355,8 +356,8 @@ impl Core {
     }
 
     /// Announces to managers that share the store that the hardware holds the plan, and what has
-    /// changed since the plan before. Increments the number of the plan at the end of a push, so
-    /// that a reading made during the push does not count as one of its result.
+    /// changed since the former plan. Increments the number of the plan at the end of a push, so
+    /// that no reading made during the push counts as a reading of its result.
     pub(super) fn tell_end_of_push(&mut self) {
         if !self.mastership.policy().shares_store
             || self.writing.is_open()

@@ -30,7 +30,7 @@ pub(super) enum Context {
 }
 
 impl Context {
-    /// The switch that a request by LID went to, if the request may have gone so.
+    /// Target switch of a request that may have travelled by LID; `None` for other requests.
     pub(super) fn switch_by_lid(&self) -> Option<Guid> {
         match self {
             Context::Sweep(Query::Switch(guid)) => Some(*guid),
@@ -40,7 +40,7 @@ impl Context {
     }
 }
 
-/// The request for a Get of a sweep; `is_sample` says whether it reads back what was written.
+/// The request for a Get of a sweep; `is_sample` says whether the Get reads back written content.
 pub(super) fn get(ask: Ask, is_sample: bool) -> Request<Context> {
     let routes = Routes::to_agent(ask.lid, ask.path, ask.alternate);
     let rounds = match ask.query {

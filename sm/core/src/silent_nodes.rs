@@ -5,8 +5,8 @@
 //! no cable leads to a switch, the core does not wait for it. A sweep that has found a change, and
 //! a push that delays urgent work, end without the answers of silent nodes.
 //!
-//! Silence is judged by the packet loss before the fault: attempts along dead parts look lost, and
-//! say nothing about the paths that are left.
+//! Packet loss explains some silence, measured before the fault: attempts through dead parts look
+//! lost, and say nothing about the remaining paths.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -30,8 +30,8 @@ const ATTEMPTS_OF_URGENT_PUSH: u8 = 2;
 /// difference.
 const ATTEMPTS_OF_STOPPED_PUSH: u8 = 1;
 
-/// Cases in 1000 below which packet loss does not explain an unanswered query, so that the node is
-/// to blame.
+/// Probability, in permille, below which packet loss does not explain an unanswered query, so that
+/// the node is to blame.
 const CHANCE_PERMILLE: u32 = 10;
 
 /// How long the loss measured while idle still applies: attempts through dead switches would
@@ -45,7 +45,7 @@ pub(super) struct Silence {
     pub(super) silences: Silences,
 }
 
-/// The state of the core, as far as it says whether silence counts.
+/// State of the core that decides whether silence counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Situation {
     /// Whether a convergence is under way or waiting.
@@ -69,7 +69,7 @@ struct Losses {
     fabric: FabricSilence,
 }
 
-/// Whether silence can be that of single nodes, or is one of the whole fabric.
+/// Whether single nodes are silent, or the whole fabric.
 ///
 /// ```text
 ///            an attempt is overdue            its own attempt is overdue, and no node has answered
@@ -80,7 +80,7 @@ struct Losses {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum FabricSilence {
-    /// No attempt is overdue that has not been judged.
+    /// Every overdue attempt has been judged.
     #[default]
     Unheard,
     /// Attempts are overdue, and the manager's own switch was asked when this many answers had
@@ -91,7 +91,7 @@ enum FabricSilence {
     Everywhere(Time, u64),
 }
 
-/// Time for which silence of the whole fabric says nothing about single nodes.
+/// Time from which silence of the whole fabric counts as silence of its nodes.
 const LONGEST_FABRIC_SILENCE: Duration = Duration::from_secs(1);
 
 impl Losses {
@@ -134,7 +134,7 @@ fn pick<T>(
 
 impl Silence {
     /// Tells the `sweep` under way about overdue queries, and withdraws those that it no longer
-    /// wants. Returns whether it suspects other nodes than before.
+    /// wants. Returns whether the set of suspected nodes has changed.
     pub(super) fn apply_silence(
         &mut self,
         sweep: Option<&mut Sweep>,
@@ -232,7 +232,8 @@ impl Silence {
         client.withdraw(|context| matches!(context, Context::Witness));
     }
 
-    /// Lets a `push` for which urgent work waits continue without silent nodes. Returns these.
+    /// Makes a `push` continue without silent nodes, because urgent work waits. Returns these
+    /// nodes.
     pub(super) fn abandon(
         &mut self,
         push: &mut Push,
@@ -353,9 +354,9 @@ fn witness(inventory: &Inventory) -> Option<Guid> {
     beside.map(|end| end.node)
 }
 
-/// Continues a `sweep` without the outstanding answers, if only silent nodes owe them and there is
-/// work to continue with: `urgent` work, or a change that the sweep has found. Returns whether it
-/// gave any up.
+/// Ends the wait of a `sweep` for outstanding answers, if only silent nodes owe them and other work
+/// waits: `urgent` work, or a change that the sweep has found. Returns whether the sweep gave up
+/// any query.
 pub(super) fn leave_silent_nodes_out(
     sweep: &mut Sweep,
     urgent: bool,

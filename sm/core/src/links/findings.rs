@@ -10,7 +10,8 @@ use rsm_plan::avoid::{Avoid, NodeOrCable, Reason};
 
 use super::{Links, peer_switch};
 
-/// Unhealthy ports with findings of their own, the worst ones; one more finding counts the others.
+/// Maximum number of unhealthy ports with a finding each, worst first; one more finding counts the
+/// others.
 const NAMED: usize = 64;
 
 /// The subnet around the links that findings describe.

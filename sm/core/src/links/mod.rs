@@ -1,4 +1,4 @@
-//! Bad links, and those of them that routes leave out.
+//! Bad links, and which of them routes leave out.
 //!
 //! A link is bad if its error counters show that it is unhealthy, if it flaps, is slower than its
 //! siblings, or is up and does not become Active. A link must be Active before a table leads to it:
@@ -28,15 +28,14 @@ use super::settings::CoreConfig;
 use damping::{Damping, Released};
 pub(super) use findings::LinkContext;
 
-/// Cables that may be out of the routes at a time in any fabric.
+/// Number of cables that isolation may take out of the routes in a fabric of any size.
 const LEAST_ISOLATED: usize = 10;
 
-/// Inverse of the share of cables between switches that may be out of the routes at a time: limits
-/// that are too low must not take the fabric apart.
+/// Isolation takes at most one in this many cables between switches out of the routes: health
+/// limits that are too low must not take the fabric apart.
 const ISOLATED_ONE_IN: usize = 200;
 
-/// Bound of the delay of the store: while errors continue, the time at which a port is healthy
-/// again moves with each of them.
+/// Maximum delay until a new recovery time of a port is stored: each further error moves that time.
 const STORED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Bad links.
@@ -56,7 +55,7 @@ pub(super) struct Links {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HealthNews {
     None,
-    /// Ports are healthy again at a later time, which should be stored.
+    /// The recovery time of ports has moved, and should be stored.
     Time,
     /// The set of unhealthy ports has changed.
     Ports,
@@ -81,7 +80,7 @@ impl Links {
         self.health = Health::restored(config.health, saved);
     }
 
-    /// Uses the policies of a configuration that was read again.
+    /// Uses the policies of a reloaded configuration.
     pub(super) fn configure(&mut self, config: &CoreConfig) {
         self.damping.configure(config.damping);
         self.health.configure(config.health);
@@ -222,8 +221,8 @@ impl Links {
         is_same
     }
 
-    /// Leaves out links that a push could not make Active, and uses those again that are Active
-    /// now. Returns why to plan again; `None` if there is no need.
+    /// Leaves out links that a push could not make Active, and readmits links that are Active now.
+    /// Returns the reason for a new plan; `None` if no plan is needed.
     pub(super) fn note_push(
         &mut self,
         push: &Push,

@@ -12,7 +12,7 @@ use rsm_state::Ticket;
 
 use super::{Answers, Trial};
 
-/// Drained parts with findings of their own; the others share one.
+/// Maximum number of drained parts with a finding each; the others share one.
 const FINDINGS: usize = 64;
 
 /// The parts to avoid, including those on trial.
@@ -28,7 +28,7 @@ pub(in super::super) struct Detours {
 struct BeforeDrain {
     /// The parts to restore.
     avoid: Arc<Avoid>,
-    /// Whether the new parts are drained whatever they cut off.
+    /// Whether the new parts stay drained even if that cuts ports off.
     forced: bool,
 }
 
@@ -48,8 +48,8 @@ impl Detours {
         trial.map_or(&self.avoid, |trial| &trial.before.avoid)
     }
 
-    /// The former parts with which the next job is compared, if it may be refused for cutting ports
-    /// off; else `None`.
+    /// The former parts, for the check that the next job cuts no further ports off; `None` unless
+    /// the next job may be refused.
     pub(in super::super) fn refusable(&self) -> Option<Arc<Avoid>> {
         let before = self.trial.as_ref().map(|trial| &trial.before);
         let refusable = before.filter(|before| !before.forced);
@@ -61,7 +61,7 @@ impl Detours {
         self.avoid = avoid;
     }
 
-    /// Plans without `parts` as well, and keeps them drained if no port would be cut off, or if the
+    /// Requests a plan that also avoids `parts`. They stay drained if no port is cut off, or if the
     /// operator insists.
     pub(in super::super) fn drain(
         &mut self,
