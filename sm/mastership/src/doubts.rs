@@ -19,19 +19,18 @@ use crate::role::{self, ElectionOutcome};
 use crate::view::{StageView, View};
 
 impl Mastership {
-    /// Whether another manager may have taken the subnet over from this master, which an inquiry
-    /// shall find out.
+    /// Whether an inquiry is needed, because another manager may have taken the subnet over from
+    /// this master.
     pub(crate) fn may_be_replaced(&self) -> bool {
         let inquiry = self.doubts.inquiry.as_ref();
         inquiry.is_some_and(|inquiry| inquiry.doubt() == MastershipDoubt::Paused)
     }
 
-    /// Handles a pause of this process that was so long that another manager may have taken the
-    /// subnet over.
+    /// Handles a pause of this process, long enough for another manager to take the subnet over.
     ///
-    /// Silence across a pause proves nothing: the client repeats the open Gets, but no Sets. An
-    /// epoch that this manager does not yet hold as master proves nothing either, nor does a claim
-    /// whose answer comes after the pause.
+    /// Silence across a pause proves nothing, so that the client repeats the open Gets, but no
+    /// Sets. An epoch that this manager did not hold as master before the pause proves nothing
+    /// either, nor does the answer after the pause to an earlier claim.
     pub fn on_pause(&mut self, view: &mut View<'_>, now: Time) {
         self.act(Action::HaltPush);
         self.forget_silence();
@@ -173,7 +172,7 @@ impl Mastership {
         })));
     }
 
-    /// Handles the answer to `question`, or its silence.
+    /// Handles the answer to `question`, or the failure to get one.
     pub(crate) fn on_inquiry(
         &mut self,
         question: Question,
@@ -235,7 +234,7 @@ impl Mastership {
             Some(key) if view.inventory.local != Some(key) => {
                 self.on_manager(key, Some(info), view);
             }
-            // LIDs were assigned anew: a discovery finds the port with this LID.
+            // The LIDs have changed: a discovery finds the port with this LID.
             _ if is_other && info.sm_state() == SmState::Master => {
                 if let Some(inquiry) = &mut self.doubts.inquiry {
                     inquiry.unknown_master = Some(lid);
@@ -245,8 +244,8 @@ impl Mastership {
         }
     }
 
-    /// Decides as soon as the answers suffice: the first other master decides at once; silence
-    /// needs the full time.
+    /// Decides as soon as the answers suffice: the first answer of another master ends the inquiry
+    /// at once; silence counts only after the full time.
     fn weigh(&mut self, view: &mut View<'_>, now: Time) {
         let Some(inquiry) = &self.doubts.inquiry else {
             return;
@@ -291,8 +290,9 @@ impl Mastership {
         }
     }
 
-    /// Asks the own port and the managers that have answered once more: another query, or the
-    /// shared store, kept the inquiry open for so long that one of them may have taken over since.
+    /// Repeats the queries to the own port and to the managers that have answered: another query,
+    /// or the shared store, kept the inquiry open for so long that one of these managers may have
+    /// taken over since.
     fn ask_heard_again(&mut self, view: &View<'_>) {
         let Some(inquiry) = &mut self.doubts.inquiry else {
             return;
@@ -336,8 +336,7 @@ impl Mastership {
         self.draw_attention(&master, view);
     }
 
-    /// Discovers the subnet again, because another manager is master and is not found at a known
-    /// port.
+    /// Discovers the subnet again, because another manager is master and no known port is its.
     pub(crate) fn discover_again(&mut self, cause: impl Into<String>, view: &mut View<'_>) {
         self.drop_stage(view);
         self.election.role = Role::Discovering;
@@ -346,8 +345,8 @@ impl Mastership {
         self.publish();
     }
 
-    /// Stays master: there is no other master, or this one has precedence. If another manager wrote
-    /// meanwhile, sweeps everything and reads the tables back.
+    /// Stays master, because there is no other master or this one has precedence. If another
+    /// manager has written meanwhile (`overwritten`), sweeps everything and reads the tables back.
     fn remain_master(&mut self, overwritten: bool, view: &View<'_>) {
         if overwritten {
             self.take_unsure();
@@ -398,7 +397,7 @@ impl Mastership {
         }
     }
 
-    /// Handles SMInfo of a manager that was silent before.
+    /// Handles the answer to [`Mastership::ask_silent_managers`].
     pub(crate) fn on_silent_manager(
         &mut self,
         key: PortKey,

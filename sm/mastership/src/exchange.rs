@@ -31,7 +31,7 @@ impl Mastership {
             .accepts_m_key(view.inventory.local, request.m_key());
         let is_order = request.header().method() == Method::SET;
         if !is_order && self.may_be_replaced() {
-            // A request that is dropped is repeated by its sender.
+            // The sender repeats a request that is dropped.
             self.doubts.defer(datagram);
             return;
         }
@@ -47,7 +47,7 @@ impl Mastership {
                 self.note_refused_order(datagram, control, view, now);
                 Status::INVALID_FIELD
             }
-            true if self.is_one_handover_too_many(control, now) => {
+            true if self.exceeds_handover_rate(control, now) => {
                 self.note_refusal(datagram, Refusal::TooManyHandovers, view, now);
                 Status::BUSY
             }
@@ -75,8 +75,8 @@ impl Mastership {
         }
     }
 
-    /// Notes a refused order for a finding. Managers with other keys hand over and acknowledge
-    /// (IBA 14.4.1), but none gives a master the other orders.
+    /// Records a refused order for a finding. Managers with other keys also hand over and
+    /// acknowledge (IBA 14.4.1), but no manager gives a master any other order.
     fn note_refused_order(
         &mut self,
         datagram: &Datagram,
@@ -102,9 +102,8 @@ impl Mastership {
         self.is_master() && !self.is_inquiring()
     }
 
-    /// Whether an order hands the subnet over to this manager, which is the master, more often than
-    /// managers do.
-    fn is_one_handover_too_many(&mut self, control: SmControl, now: Time) -> bool {
+    /// Whether an order hands the subnet over to this master above the permitted rate of handovers.
+    fn exceeds_handover_rate(&mut self, control: SmControl, now: Time) -> bool {
         control == SmControl::HANDOVER
             && self.is_undoubted_master()
             && !self.election.orders.admit_handover(now)
@@ -179,9 +178,9 @@ impl Mastership {
         true
     }
 
-    /// Ends the handover to `to` after its answer, by which it takes the subnet or not.
+    /// Ends the handover to `to` after its answer; `accepted` says whether `to` takes the subnet.
     pub fn end_hand_over(&mut self, to: Other, accepted: bool, now: Time) {
-        // Two masters would undo each other's work: the one with precedence stays.
+        // Two masters would undo each other's work, so that only the one with precedence stays.
         if accepted || to.state == SmState::Master {
             self.stand_by(to, now);
         } else {
@@ -246,7 +245,8 @@ impl Mastership {
         })
     }
 
-    /// Acknowledges the handover of another manager, whose answer has no effect.
+    /// Acknowledges the handover of another manager. The answer to the acknowledgement has no
+    /// effect.
     fn acknowledge(&mut self, other: &Other, view: &View<'_>) {
         let request = self.order(other, SmControl::ACKNOWLEDGE, MastershipRequest::Announcement, view);
         if let Some(request) = request {

@@ -1,4 +1,5 @@
-//! State for other managers that share the store: what is being written, and what has changed.
+//! State for other managers that share the store: whether hardware is being written, and which
+//! parts have changed.
 
 use std::sync::Arc;
 
@@ -9,16 +10,16 @@ use rsm_model::footprint::{Footprints, FootprintRecorder};
 /// State that other managers read in the store.
 #[derive(Default, Debug)]
 pub struct SharedNews {
-    /// Whether hardware is being written, or may be, according to the store.
+    /// Whether the store says that hardware is, or may be, being written.
     is_pushing: bool,
     /// Records what changes in the hardware.
     recorder: FootprintRecorder,
 }
 
-/// Meaning of the end of a pass for other managers.
+/// Consequence of the end of a pass for other managers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PushEnd {
-    /// Nothing has changed for them.
+    /// Nothing has changed for other managers.
     NoNews,
     /// An announced push has ended.
     Pushed,
@@ -35,7 +36,7 @@ impl SharedNews {
         }
     }
 
-    /// Starts as a master that begins to write hardware.
+    /// Starts anew as a master that has written nothing yet.
     pub fn begin(&mut self) {
         self.recorder.begin();
     }
@@ -55,7 +56,7 @@ impl SharedNews {
         self.recorder.note_set(part);
     }
 
-    /// Records the end of a pass that left nothing open.
+    /// Records the end of a pass that wrote all of its changes.
     pub fn end_push(&mut self, of_multicast: bool) -> PushEnd {
         match (self.is_pushing, of_multicast) {
             (true, true) => PushEnd::NoNews,
@@ -83,7 +84,7 @@ impl SharedNews {
         self.recorder.footprints()
     }
 
-    /// Whether hardware is being written, or may be, according to the store.
+    /// Whether the store says that hardware is, or may be, being written.
     pub fn is_pushing(&self) -> bool {
         self.is_pushing
     }

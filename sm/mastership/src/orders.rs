@@ -1,5 +1,6 @@
-//! Orders to this manager while it is the master: handovers, each of which reads the whole subnet,
-//! have a rate; no manager of a healthy subnet orders a master to stop, to stand by or to discover.
+//! Orders to this manager while it is the master. Handovers have a rate limit, because each one
+//! reads the whole subnet. Other orders (to stop, stand by or discover) are refused: no manager of
+//! a healthy subnet gives them to a master.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,17 +10,18 @@ use rsm_mad::Time;
 use rsm_mad::allowance::{Allowance, Rate};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Handovers that are obeyed: at once as many as a site has managers, which may all have been master
-/// while the subnet was in parts; then one in a time in which a large subnet is read.
+/// Rate of handovers that are obeyed: a burst of as many as a site has managers, which may all have
+/// been master while the subnet was partitioned; then one per reading of a large subnet.
 const RATE: Rate = Rate {
     burst: 4,
     pause: Duration::from_secs(30),
 };
 
-/// How long a refusal is a finding.
+/// Time for which the finding about a refusal stays.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// Senders whose refused orders are findings; those of further ones are refused all the same.
+/// Maximum number of senders with a finding about refused orders. Orders of further senders are
+/// refused without one.
 const SENDERS: usize = 64;
 
 /// Why an order to a master is refused.
@@ -31,12 +33,13 @@ pub(crate) enum Refusal {
     NotAllowed,
 }
 
-/// The rate of handovers, and orders that were refused.
+/// The rate of handovers, and the refused orders.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Orders {
-    /// The use of [`RATE`]; `None` before the first handover.
+    /// Allowance left of [`RATE`]; `None` before the first handover.
     allowance: Option<Allowance>,
-    /// When the findings about refused orders end, by their sender, where it is known.
+    /// End of the finding about each refused order, by the sender (`None` if unknown) and the
+    /// reason.
     refused: BTreeMap<(Option<PortKey>, Refusal), Time>,
 }
 
@@ -47,7 +50,8 @@ impl Orders {
         allowance.take(RATE, now)
     }
 
-    /// Notes that an order from the port `from` was refused. Returns whether that is news.
+    /// Records that an order from the port `from` was refused. Returns whether that makes a new
+    /// finding.
     pub(crate) fn note_refused(&mut self, from: Option<PortKey>, why: Refusal, now: Time) -> bool {
         let sender = (from, why);
         if self.refused.len() >= SENDERS && !self.refused.contains_key(&sender) {
@@ -63,7 +67,7 @@ impl Orders {
         refused.filter_map(|(&(from, _), &until)| Some((from?, until)))
     }
 
-    /// Ends the findings whose time has come. Returns whether there were any.
+    /// Ends the findings that are due at `now`. Returns whether there were any.
     pub(crate) fn release(&mut self, now: Time) -> bool {
         let before = self.refused.len();
         self.refused.retain(|_, until| *until > now);

@@ -1,5 +1,5 @@
-//! Takeovers: the standby polls the master, follows it, reads ahead when it is silent, and succeeds
-//! it.
+//! Takeovers: the standby polls the master, follows its changes, reads ahead during its silence,
+//! and succeeds it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl Mastership {
         })));
     }
 
-    /// Handles the answer to a poll, or its silence; `m_key` is the key that the request had.
+    /// Handles the answer to a poll, or the lack of one; `m_key` is the key that the request had.
     pub(crate) fn on_peer_poll(
         &mut self,
         outcome: &Result<Response, RequestFailure>,
@@ -103,7 +103,7 @@ impl Mastership {
                 // The LID now belongs to another manager.
                 return;
             }
-            // The master may have rotated its keys: others are tried with the new generation.
+            // The master may have rotated its keys: further polls try keys of the new generation.
             view.inventory.key_answered(master.port, m_key);
             self.act(Action::FollowGenerations);
         }
@@ -111,7 +111,7 @@ impl Mastership {
         if info.sm_state() == SmState::Master {
             self.withdraw_claim();
         } else if self.is_standby() {
-            // The polled manager is no longer master: the usual poll finds out which manager is.
+            // The polled manager is no longer master: the usual poll finds the present one.
             self.poll_master();
         }
     }
@@ -182,14 +182,15 @@ impl Mastership {
         }
     }
 
-    /// Ends the reading of the sweep that has ended or was dropped. Returns the number of its plan;
-    /// `None` if it was no reading.
+    /// Ends the reading under way, whose sweep has ended or was dropped. Returns the number of the
+    /// plan that was read; `None` if no reading was under way.
     pub fn take_reading(&mut self) -> Option<u64> {
         self.follower.end_reading()
     }
 
-    /// Handles the end of a standby's sweep; `read` is the plan that it is of, if it was a reading,
-    /// and `is_covered` whether the last full sweep reached all known nodes.
+    /// Handles the end of a standby's sweep. `read` is the number of the plan that the sweep read;
+    /// `None` if it was no reading. `is_covered` says whether the last full sweep reached all known
+    /// nodes.
     pub fn end_reading(
         &mut self,
         read: Option<u64>,
@@ -206,7 +207,7 @@ impl Mastership {
             _ => !sweep.owes_more(inventory),
         };
         if sweep.is_contradicted(inventory) {
-            // The answers may be other nodes'; a sweep of everything is waiting.
+            // The answers may come from other nodes, and a sweep of everything is waiting.
             return self.follower.lose_reading(now);
         }
         self.follower.note_read(read, is_complete, now);
@@ -232,7 +233,7 @@ impl Mastership {
         self.preparation.begin(basis)
     }
 
-    /// Handles a plan ahead, for the hardware as last read.
+    /// Handles a plan ahead: keeps it with its comparison with the hardware as last read.
     pub fn on_prepared(
         &mut self,
         outcome: Outcome,
@@ -253,8 +254,8 @@ impl Mastership {
 
 /// Reading ahead.
 impl Mastership {
-    /// Queues a reading ahead, if the master does not answer and the subnet was read as the master
-    /// left it. Only one is valid at a time.
+    /// Queues a reading ahead, if the master does not answer and this standby has read the subnet
+    /// as of the master's last plan. Only one reading ahead is valid at a time.
     fn start_reading_ahead(&mut self, view: &mut View<'_>, now: Time) {
         let reading_ahead = self.follower.reading_ahead.as_ref();
         // A takeover marks ARInfo as unverified, and reads it again.
@@ -294,7 +295,7 @@ impl Mastership {
         Some(sweep)
     }
 
-    /// Ends the reading ahead, if the sweep that has ended was one. Returns whether it was.
+    /// Ends the reading ahead, if the ended sweep belongs to one. Returns whether it does.
     pub fn end_reading_ahead(
         &mut self,
         sweep: &mut Sweep,
@@ -314,8 +315,8 @@ impl Mastership {
         self.discard_pass();
         if sweep.found_stale() || sweep.owes_more(inventory) {
             self.follower.reading_ahead = None;
-            // The subnet is not as it was read. This manager reads it again, as the standby or as
-            // the master.
+            // The subnet differs from the last reading, and this manager reads it again, as the
+            // standby or as the master.
             self.follower.lose_reading(now);
         }
         true
@@ -339,7 +340,7 @@ impl Mastership {
 
 /// The takeover itself.
 impl Mastership {
-    /// Takes over from a silent master, if the epoch was claimed for that.
+    /// Takes over from the silent master, if this standby claimed the epoch for that.
     pub(crate) fn take_over_if_standby(&mut self, view: &mut View<'_>, now: Time) {
         if self.is_standby() {
             if !self.goes_on_reading_ahead(view, now) {
@@ -354,8 +355,8 @@ impl Mastership {
         let before = std::mem::replace(&mut self.election.role, Role::Master);
         self.follower.keys_change = false;
         self.news.begin();
-        // Further attempts of open requests would try other keys at that master's port, and start
-        // the lease of its key.
+        // Further attempts of open requests would try other keys at the former master's port, and
+        // start the lease of its key.
         self.act(Action::Withdraw(|request| {
             matches!(request, MastershipRequest::PeerPoll | MastershipRequest::Manager(_))
         }));
@@ -377,7 +378,7 @@ impl Mastership {
                     self.act(Action::FollowComparison(Box::new(comparison)));
                 }
                 self.succession = Succession::after(master.port, prepared);
-                // The former master's SMInfo is from the time when it answered.
+                // The former master's SMInfo dates from its last answer.
                 view.inventory.put_manager(master.port, None);
                 let reading_ahead = match goes_on {
                     true => self.follower.reading_ahead.take(),
@@ -405,8 +406,8 @@ impl Mastership {
         }
     }
 
-    /// Starts the sweep of a succession, which reads whether anything has changed, and the entries
-    /// of the managers' LIDs.
+    /// Starts the sweep of a succession, which reads the signs of changes, and the entries of the
+    /// managers' LIDs.
     pub fn begin_succession(
         &mut self,
         inventory: &mut Inventory,
@@ -437,20 +438,20 @@ impl Mastership {
         self.succession.prepared.as_ref()
     }
 
-    /// Records that the plan of a succession is made. Returns whether it was before, so that only
-    /// blocks had to be read.
+    /// Records that the plan of a succession is made. Returns whether that was already recorded, so
+    /// that the pass has only read further blocks.
     pub fn note_succession_planned(&mut self) -> bool {
         self.succession.note_planned()
     }
 
-    /// Whether a succession may write these changes now, or what must be read first.
+    /// Decides whether a succession may write these changes now, must read parts first, or ends.
     pub fn decide_succession(&mut self, changes: &Changes) -> Verdict {
         self.succession.decide(changes)
     }
 
-    /// Ends a succession, whether all of it was written or the subnet was not as it had been read
-    /// (`is_misfit`): the whole subnet is read, for changes of the master that the store did not
-    /// show.
+    /// Ends a succession, after its push or because the subnet differs from the last reading
+    /// (`is_misfit`). Queues a reading of the whole subnet, for changes of the master that the
+    /// store did not show.
     pub fn end_succession(&mut self, is_misfit: bool) {
         self.succession = Succession::default();
         let cause = match is_misfit {
@@ -464,7 +465,7 @@ impl Mastership {
     }
 }
 
-/// The blocks of forwarding tables with the LIDs of this manager and of the one `before`.
+/// Blocks of forwarding tables with the LIDs of this manager and of the former one, `before`.
 fn managers_blocks(inventory: &Inventory, before: Option<PortKey>) -> BTreeSet<u16> {
     let lid = |key: PortKey| Some(inventory.port(key)?.info.as_ref()?.lid());
     let lids = [inventory.local, before].into_iter().flatten();
