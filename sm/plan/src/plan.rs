@@ -39,8 +39,8 @@ pub struct Plan {
     pub lids: Arc<LidPlan>,
     /// The LID of the subnet manager's port.
     pub sm_lid: Lid,
-    /// Cables that routes do without, each given by either end: flapping cables, and cables of
-    /// avoided parts.
+    /// Cables that routes avoid, each given by either end: flapping cables, and cables of avoided
+    /// parts.
     pub damped: Arc<BTreeSet<PortKey>>,
     /// The parts that routes avoid.
     pub avoided: Arc<Avoided>,
@@ -94,8 +94,9 @@ impl Plan {
         self.table_of(&self.routing.tables, guid)
     }
 
-    /// The port that has `lid` by this plan, if `hardware` still shows it there; `None` if no port
-    /// has it. No search: traps come by the thousand, with any LID.
+    /// The port to which this plan assigns `lid`, if `hardware` still shows the LID there; `None`
+    /// otherwise. Traps come by the thousand, with any LID, so that the LID is looked up without a
+    /// search.
     pub fn holder(&self, hardware: &Hardware, lid: Lid) -> Option<PortKey> {
         let destination = self.topology.destination_of(lid)?;
         let exit = PortKey::new(

@@ -44,9 +44,9 @@ impl fmt::Display for CutOff {
 impl std::error::Error for CutOff {}
 
 impl Avoid {
-    /// Checks that no port of `fabric` is cut off if all parts of the set are unplugged. Ports that
-    /// the parts of `before` cut off already do not count, nor do ports of drained nodes, of
-    /// aggregation nodes in these, and drained ports of hosts.
+    /// Checks that no port of `fabric` is cut off if all parts of the set are unplugged. Exempt are
+    /// ports that the parts of `before` already cut off, ports of drained nodes and of the
+    /// aggregation nodes in them, and drained ports of hosts.
     ///
     /// # Errors
     /// The ports that would be cut off.

@@ -2,9 +2,8 @@
 //!
 //! [`Avoid`] is the set of such parts, each with its [`Reason`]: an operator drained the part, or
 //! the part is unhealthy. Reachability has precedence over the set: [`Avoid::resolve`] decides
-//! which cables of a fabric routes do without, and which parts routes use nevertheless because
-//! ports would be cut off otherwise. [`Avoid::try_add`] refuses parts whose removal would cut ports
-//! off.
+//! which cables of a fabric routes avoid, and which parts routes use nevertheless, because ports
+//! would be cut off otherwise. [`Avoid::try_add`] refuses parts whose removal would cut ports off.
 //!
 //! An avoided part keeps its LIDs and stays managed. An avoided switch keeps its cables to one
 //! neighbour, so that its port 0 and its hosts stay reachable, while no transit packets pass
@@ -41,7 +40,7 @@ pub(crate) const MAX_PARTS: usize = 1024;
 pub enum NodeOrCable {
     /// A node with all its cables.
     Node(Guid),
-    /// The cable at a port, whichever cable that is.
+    /// The cable at a port, also if another cable replaces it.
     Port(PortKey),
 }
 
@@ -152,11 +151,11 @@ impl Avoid {
 
     /// Adds all of `parts`, if their removal cuts no port of `fabric` off; otherwise adds none. A
     /// drained part stays drained if it also becomes unhealthy, and an unhealthy part becomes
-    /// drained. Routes do without the cables in `damped` (each given by either end) in any case.
+    /// drained. Routes avoid the cables in `damped` (each given by either end) in any case.
     ///
     /// # Errors
-    /// Ports would be cut off that were not before, other than ports of drained nodes; or there
-    /// would be too many parts. The set is unchanged in both cases.
+    /// The parts would newly cut off ports other than ports of drained nodes, or the set would have
+    /// too many parts. The set is unchanged in both cases.
     pub fn try_add(
         &mut self,
         parts: &BTreeMap<NodeOrCable, Reason>,
@@ -174,7 +173,7 @@ impl Avoid {
     /// these parts before.
     ///
     /// # Errors
-    /// There would be too many parts. The set is unchanged then.
+    /// The set would have too many parts, and is unchanged.
     pub fn add(&mut self, parts: &BTreeMap<NodeOrCable, Reason>) -> Result<(), AvoidError> {
         let fresh = parts.keys().filter(|part| !self.parts.contains_key(part));
         if self.parts.len() + fresh.count() > MAX_PARTS {
@@ -219,8 +218,8 @@ impl Avoid {
         before - self.parts.len()
     }
 
-    /// The drained part that `part` refers to. A port may also be the other end of the cable, now
-    /// or at the time of the drain.
+    /// The drained part that `part` names. A port also names the drained cable of which it is the
+    /// other end, now or at the time of the drain.
     pub fn drained_at(&self, part: NodeOrCable, fabric: &Fabric) -> Option<NodeOrCable> {
         let is_drained = |part: &NodeOrCable| matches!(self.parts.get(part), Some(Reason::Drained(_)));
         let NodeOrCable::Port(key) = part else {

@@ -1,5 +1,5 @@
-//! Decides which cables of a fabric routes do without. Reachability has precedence over every part
-//! to avoid.
+//! Decides which cables of a fabric routes avoid. Reachability has precedence over every part to
+//! avoid.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::{Avoid, NodeOrCable, Reason};
 /// The effect of an [`Avoid`] on a fabric.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Resolved {
-    /// The cables between switches that routes do without, each given by its lower end.
+    /// The cables between switches that routes avoid, each given by its lower end.
     pub out: BTreeSet<PortKey>,
     /// Parts that routes use nevertheless, because switches or their hosts would be cut off
     /// otherwise.
@@ -20,8 +20,8 @@ pub struct Resolved {
 }
 
 impl Avoid {
-    /// Decides which cables of `fabric` routes do without. Routes do without the cables in `damped`
-    /// (each given by either end) in any case.
+    /// Decides which cables of `fabric` routes avoid. Routes avoid the cables in `damped` (each
+    /// given by either end) in any case.
     ///
     /// All switches and hosts that the cables of `fabric` join stay joined. If that requires parts
     /// of the set, routes use unhealthy parts first, then the parts drained longest ago: work on a
@@ -148,8 +148,8 @@ impl<'a> Resolving<'a> {
         self.joined.join(self.graph.cables[cable].ends);
     }
 
-    /// Uses parts again, in the order of `parts`, until all switches are joined that the cables can
-    /// join.
+    /// Readmits parts, in the order of `parts`, until the cables in use join all switches that any
+    /// cables can join.
     fn use_again(&mut self, mut parts: Vec<NodeOrCable>) {
         let wanted = Joined::by(self.graph, |_| true).sets();
         while self.joined.sets() > wanted {
