@@ -143,7 +143,7 @@ impl Directory {
         vport_of(&self.fabric, self.end(ix))
     }
 
-    /// [`Ends::has_records`].
+    /// Whether the end has its own records; see [`Ends::has_records`].
     pub(super) fn has_records(&self, ix: EndIx) -> bool {
         self.ends.has_records(ix)
     }
@@ -259,7 +259,7 @@ impl Directory {
         }
     }
 
-    /// [`Ends::in_service`].
+    /// GUIDs of the ports in service; see [`Ends::in_service`].
     pub(super) fn in_service(&self) -> &[Guid] {
         self.ends.in_service()
     }

@@ -125,7 +125,7 @@ impl Sa {
         if !self.multicast.is_stale() || now < self.next_telling() {
             return None;
         }
-        self.told = Some((now, self.multicast.stale_members()));
+        self.last_group_set = Some((now, self.multicast.stale_members()));
         Some(self.multicast.group_set())
     }
 
@@ -162,8 +162,8 @@ impl Sa {
     }
 
     fn next_telling(&self) -> Time {
-        self.told.map_or(Time::ZERO, |(told, members)| {
-            told + GROUPS_PAUSE + PAUSE_PER_MEMBER * members
+        self.last_group_set.map_or(Time::ZERO, |(last_group_set, members)| {
+            last_group_set + GROUPS_PAUSE + PAUSE_PER_MEMBER * members
         })
     }
 

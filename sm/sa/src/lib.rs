@@ -144,7 +144,7 @@ pub struct Sa {
     /// The last directory whose ports were compared with those of its predecessor.
     seen: Option<Arc<Directory>>,
     /// Time of the last group set for the core, and the number of memberships examined for it.
-    told: Option<(Time, u32)>,
+    last_group_set: Option<(Time, u32)>,
     /// Time at which [`Sa::poll_save`] last returned a state.
     saved: Option<Time>,
     /// Changes made by requests since the last [`Sa::take_touched`].
@@ -173,7 +173,7 @@ impl Sa {
             offences: Offences::default(),
             findings: [Vec::new(), Vec::new()],
             seen: None,
-            told: None,
+            last_group_set: None,
             saved: None,
             touched: Vec::new(),
             statistics: Arc::default(),

@@ -18,7 +18,7 @@ pub(super) struct SaQueryContext<'a> {
     pub(super) data: &'a [u8],
     pub(super) trust: Trust,
     pub(super) requester: EndIx,
-    /// [`SaConfig::lists_vports`](super::SaConfig::lists_vports).
+    /// The setting [`SaConfig::lists_vports`](super::SaConfig::lists_vports).
     pub(super) lists_vports: bool,
     pub(super) directory: &'a Arc<Directory>,
     pub(super) view: &'a GroupsView,

@@ -106,8 +106,8 @@ impl Sa {
         }
     }
 
-    /// Answers a request to change records. A request against the trust in its port is counted, and
-    /// under `enforce` refused.
+    /// Answers a request to change records. A request that exceeds the trust in its port is counted
+    /// as an offence, and refused under `enforce`.
     ///
     /// # Errors
     /// The status of a refused request.

@@ -1,4 +1,4 @@
-//! Ports that appear and vanish, subscribers and others.
+//! Ports that appear and vanish: the effect on subscriptions, and notices about them.
 
 use rsm_ids::Guid;
 use rsm_mad::Time;

@@ -354,7 +354,7 @@ impl Finder {
     }
 }
 
-/// Whichever of `one` and `other` has the lower key; `one` if the keys are equal.
+/// The value with the lower key; `one` if the keys are equal.
 fn lesser<T: Copy, K: Ord>(one: T, other: T, key: impl Fn(T) -> K) -> T {
     if key(other) < key(one) { other } else { one }
 }
