@@ -123,8 +123,8 @@ pub fn follow(
     };
     let due = job.groups.iter().filter(|group| stays(group).is_none());
     let due: Vec<&Arc<Group>> = due.collect();
-    let (trees, homeless) = plan_oriented(job, &due);
-    if !homeless.is_empty() {
+    let (trees, unserved) = plan_oriented(job, &due);
+    if !unserved.is_empty() {
         return Err("members have no common top");
     }
     Ok(merge(job.groups, earlier, trees))

@@ -10,7 +10,7 @@ use rsm_ids::Lid;
 use super::basis::offset;
 use super::grow::{Up, grow};
 use super::reach::Reach;
-use super::span::{self, Homeless};
+use super::span::{self, UnservedMembers};
 use super::{MulticastBasis, Group, Member, PortMask, Tree, Trees, masters};
 use crate::engine::Routing;
 use crate::topology::{SwitchIdx, Topology};
@@ -50,8 +50,8 @@ pub fn plan(job: &Job<'_>) -> Trees {
     let follows = job.basis.unicast_follows;
     let oriented = (follows || job.routing.lanes.is_single()).then(|| {
         let groups: Vec<&Arc<Group>> = job.groups.iter().collect();
-        let (mut trees, homeless) = plan_oriented(job, &groups);
-        let stands = (follows && homeless.is_empty()) || span::settle(job, &mut trees, homeless);
+        let (mut trees, unserved) = plan_oriented(job, &groups);
+        let stands = (follows && unserved.is_empty()) || span::settle(job, &mut trees, unserved);
         stands.then_some(trees)
     });
     let trees = oriented
@@ -63,9 +63,9 @@ pub fn plan(job: &Job<'_>) -> Trees {
     }
 }
 
-/// Plans a tree by the basis's orientation for each of `groups`. Second, the members that have no
-/// common top.
-pub(super) fn plan_oriented(job: &Job<'_>, groups: &[&Arc<Group>]) -> (Vec<Tree>, Vec<Homeless>) {
+/// Plans a tree by the basis's orientation for each of `groups`. Also returns the members that have
+/// no common top.
+pub(super) fn plan_oriented(job: &Job<'_>, groups: &[&Arc<Group>]) -> (Vec<Tree>, Vec<UnservedMembers>) {
     let sites: Vec<(usize, Site, Option<SwitchIdx>)> = groups
         .par_iter()
         .enumerate()
@@ -113,20 +113,20 @@ pub(super) fn plan_oriented(job: &Job<'_>, groups: &[&Arc<Group>]) -> (Vec<Tree>
             is_oriented: true,
         })
         .collect();
-    let mut homeless = Vec::new();
+    let mut unserved = Vec::new();
     for ((index, site, top), masks) in sites.into_iter().zip(masks) {
         if top.is_some() {
             trees[index].masks.extend(masks);
             trees[index].parts.push(site.members);
         } else {
-            homeless.push(Homeless {
+            unserved.push(UnservedMembers {
                 index,
                 class: site.class,
                 members: site.members,
             });
         }
     }
-    (trees, homeless)
+    (trees, unserved)
 }
 
 /// Sorts the parts and masks of a tree.

@@ -1,39 +1,41 @@
-//! Whether the errors before correction grow, and when they reach what correction can mend.
+//! The trend of errors before correction: whether they grow, and when they reach the limit of the
+//! code.
 //!
-//! Errors of a link that gets worse grow by a factor in a time rather than by an amount, so that
-//! the slope is taken of the logarithm of the rate: the median of the slopes between all pairs of
-//! hours (Theil and Sen), which single hours with many or few errors do not move.
+//! Errors of a worsening link grow exponentially, so that the slope is that of the logarithm of the
+//! rate: the median of the slopes between all pairs of hours (Theil and Sen), which single hours
+//! with many or few errors do not move.
 
 use std::time::Duration;
 
-/// Longest time in advance of which a rise is told.
+/// Maximum time until the limit of the code is reached, for which a trend is reported.
 pub const HORIZON: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Time of which hours count.
+/// Age up to which hours count.
 pub const WINDOW: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Time for which a rise holds that is no longer seen: a slope at its limit would come and go.
+/// Time for which a trend stays in force after it was last seen: a slope close to its limit would
+/// come and go.
 pub const LASTS: Duration = Duration::from_secs(24 * 3600);
 
-/// Spans that are looked at, in hours, and the decades by which errors must have grown in each. In
-/// a span of a night, temperature alone makes errors grow several times over.
+/// Spans that are examined, in hours, each with the decades by which errors must have grown within
+/// it. Over a night, temperature alone makes errors grow several times over.
 const SPANS: [(usize, f64); 4] = [(12, 1.0), (24, 0.7), (72, 0.7), (168, 0.7)];
 
-/// Fewest symbols corrected in an hour that counts: fewer differ by chance.
+/// Minimum number of corrected symbols in an hour that counts: smaller numbers differ by chance.
 const LEAST: u64 = 100;
 
-/// Share of the hours of a span that must count.
+/// Minimum share of the hours of a span that count.
 const COVERAGE: f64 = 0.7;
 
-/// Share of the pairs of hours of which the later one must have more errors: neither noise nor a
-/// step has so many. Twelve hours in any order have them once in 100,000 times.
+/// Minimum share of the pairs of hours whose later hour has more errors: neither noise nor a step
+/// reaches it. Twelve hours in random order reach it once in 100,000 times.
 const IN_ORDER: f64 = 0.92;
 
-/// Decades by which the last hours must exceed all hours before the span: a port that repeats
-/// itself, as by day and night, does not get worse.
+/// Decades by which the last hours must exceed all hours before the span: a port whose errors
+/// repeat, as by day and night, does not get worse.
 const BEYOND: f64 = 0.3;
 
-/// Longest time since the last hour that counts, in hours, of a counter that still counts.
+/// Maximum age of the last hour that counts, in hours, unless the counter is at its end.
 const FRESH: f64 = 3.0;
 
 const HOUR_MS: f64 = 3_600_000.0;
@@ -43,33 +45,35 @@ const HOUR_MS: f64 = 3_600_000.0;
 pub struct Hour {
     /// Start of the hour, in milliseconds since the Unix epoch.
     pub start_unix_ms: u64,
-    /// Symbols that were corrected; 0 where it is not known, too.
+    /// Number of corrected symbols; 0 also if it is unknown.
     pub symbols: u64,
-    /// Whether the link went down: errors from before say nothing about it, and those of its
-    /// training are its own.
+    /// Whether the link went down: errors from before do not concern the new link, and its training
+    /// causes errors of its own.
     pub went_down: bool,
 }
 
-/// Errors before correction that grow, and will reach what correction can mend.
+/// Growing errors before correction, which will reach the limit of the code.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CorrectionTrend {
-    /// Present rate as a share of what correction can mend.
+    /// Present rate as a share of the rate that the code can correct.
     pub share: f64,
     /// Time in which the rate grows tenfold.
     pub tenfold: Duration,
-    /// Time until the rate reaches what correction can mend; zero if it has.
+    /// Time until the rate reaches the rate that the code can correct; zero if it has.
     pub reaches: Duration,
 }
 
-/// A point of the logarithm of the rate: hours, and decades from what correction can mend.
+/// A point of the logarithm of the rate: time in hours, and decades relative to the rate that the
+/// code can correct.
 type Place = (f64, f64);
 
 impl CorrectionTrend {
-    /// The rise in `hours`, by ascending time, at a port whose link can mend `mendable_per_s`
-    /// symbols a second; `None` if errors do not grow, or do not reach that within [`HORIZON`].
+    /// The trend in `hours`, by ascending time, of a port whose link can correct `mendable_per_s`
+    /// symbols a second; `None` if errors do not grow, or do not reach that rate within
+    /// [`HORIZON`].
     ///
-    /// With `is_full`, the hardware's counter is at its end since the last hour that counts, and
-    /// the rise is taken to go on.
+    /// With `is_full`, the hardware's counter has been at its end since the last hour that counts,
+    /// and the growth is assumed to continue.
     pub fn of(
         hours: &[Hour],
         mendable_per_s: f64,
@@ -96,7 +100,7 @@ impl CorrectionTrend {
     }
 }
 
-/// The rise in the last `span` hours, if errors grew by so many decades in them.
+/// The trend in the last `span` hours, if errors grew by `growth` decades in them.
 fn rise_in(places: &[Place], span: usize, growth: f64, passed: f64) -> Option<CorrectionTrend> {
     let &(last, _) = places.last()?;
     let begin = places.partition_point(|&(at, _)| at <= last - span as f64);
