@@ -227,7 +227,7 @@ impl Expected {
         described.collect()
     }
 
-    /// The ends of a cable, that of a host before that of its switch.
+    /// The ends of a cable, the host's end before the switch's end.
     fn host_first(&self, fabric: &Fabric, ends: [PortKey; 2]) -> [PortKey; 2] {
         let [a, b] = ends;
         let is_host = |end: PortKey| !self.is_switch(fabric, end.node);

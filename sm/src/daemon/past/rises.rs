@@ -1,4 +1,5 @@
-//! Finds ports whose errors before correction grow, and will exceed what correction can mend.
+//! Finds ports whose errors before correction grow, and will exceed the rate that the code can
+//! correct.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,8 +16,8 @@ use rsm_store::StoreError;
 /// Time between two looks: the readings of error correction are as far apart.
 const EVERY_MS: u64 = 3_600_000;
 
-/// Bound of the ports that are looked at; those that correct most are. A port that gets worse comes
-/// among them before its errors exceed what correction can mend.
+/// Maximum number of ports that are examined: the ports that correct most. A worsening port is
+/// among them before its errors exceed the rate that the code can correct.
 const MOST_PORTS: usize = 4096;
 
 /// Ports with findings of their own, those that lose packets first; one more finding counts the
@@ -36,14 +37,14 @@ pub(super) struct Watched {
     is_full: bool,
 }
 
-/// Rise that is told in a finding.
+/// A trend that a finding reports.
 #[derive(Clone, PartialEq, Debug)]
 struct Told {
-    /// Rise when the text was written.
+    /// The trend when the text was written.
     rise: CorrectionTrend,
     is_full: bool,
     text: String,
-    /// Time at which the rise was seen last, in milliseconds since the Unix epoch.
+    /// Time at which the trend was last seen, in milliseconds since the Unix epoch.
     seen_unix_ms: u64,
 }
 
