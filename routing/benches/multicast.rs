@@ -17,7 +17,7 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::engine::{EngineKind, Options, Ranking, Routing, route};
 use rsm_routing::mcast::{
-    self, Earlier, MulticastBasis, Group, Held, Job, Member, Mft, Orientation, PortMask, Trees,
+    self, Earlier, Group, Held, Job, Member, Mft, MulticastBasis, Orientation, PortMask, Trees,
 };
 use rsm_routing::topology::{EndpointKind, SwitchIdx, Topology};
 use rsm_routing::verify::verify_multicast;

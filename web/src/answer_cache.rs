@@ -193,7 +193,10 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn requests_of_one_key_share_one_answer() {
-        let (cached, made) = (Arc::new(CachedAnswer::default()), Arc::new(AtomicU64::new(0)));
+        let (cached, made) = (
+            Arc::new(CachedAnswer::default()),
+            Arc::new(AtomicU64::new(0)),
+        );
         let key = Arc::new(Mutex::new(FIRST));
         let ask = || {
             let (cached, made) = (Arc::clone(&cached), Arc::clone(&made));

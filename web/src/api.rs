@@ -13,10 +13,10 @@ use rsm_api::v1::foresee_loss_request::Loss;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::answer_cache::AnswerKey;
 use crate::graph::Load;
 use crate::reply::{self, Reply, failure};
 use crate::routes_state::Shared;
-use crate::answer_cache::AnswerKey;
 use crate::sign_on;
 
 /// Parses the fields of a request from a query string: unknown names and wrong values are refused.

@@ -6,9 +6,9 @@ use axum::body::Bytes;
 use rsm_api::{CountersQueries, Reader, Subnet};
 use tokio::sync::{Semaphore, watch};
 
+use crate::answer_cache::{CachedAnswer, SharedTexts};
 use crate::graph::GraphCache;
 use crate::metrics::{Exporter, Shard};
-use crate::answer_cache::{SharedTexts, CachedAnswer};
 
 /// The parts that all routes share.
 pub(crate) struct Shared {

@@ -11,11 +11,11 @@ use axum::routing::get;
 use serde::Deserialize;
 use tokio::task::JoinError;
 
+use crate::answer_cache::AnswerKey;
 use crate::limits::MAX_SHARDS;
 use crate::metrics::{self, Shard};
 use crate::reply::{self, Reply, failure};
 use crate::routes_state::Shared;
-use crate::answer_cache::AnswerKey;
 
 /// The media type of Prometheus' text format.
 const MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";

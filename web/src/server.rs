@@ -19,6 +19,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower::Service as _;
 
+use crate::answer_cache::{CachedAnswer, SharedTexts};
 use crate::connection::WriteTimeoutStream;
 use crate::graph::GraphCache;
 use crate::limits::{
@@ -29,7 +30,6 @@ use crate::metrics::{Counted, Exporter};
 use crate::places::{Place, Places};
 use crate::reply::{self, Reply};
 use crate::routes_state::Shared;
-use crate::answer_cache::{SharedTexts, CachedAnswer};
 use crate::sign_on::SignOn;
 use crate::ufm::{self, Ufm, UfmSettings};
 use crate::{api, changes, guard, netq, page, scrape};

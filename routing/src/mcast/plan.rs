@@ -11,7 +11,7 @@ use super::basis::offset;
 use super::grow::{Up, grow};
 use super::reach::Reach;
 use super::span::{self, UnservedMembers};
-use super::{MulticastBasis, Group, Member, PortMask, Tree, Trees, masters};
+use super::{Group, Member, MulticastBasis, PortMask, Tree, Trees, masters};
 use crate::engine::Routing;
 use crate::topology::{SwitchIdx, Topology};
 
@@ -65,7 +65,10 @@ pub fn plan(job: &Job<'_>) -> Trees {
 
 /// Plans a tree by the basis's orientation for each of `groups`. Also returns the members that have
 /// no common top.
-pub(super) fn plan_oriented(job: &Job<'_>, groups: &[&Arc<Group>]) -> (Vec<Tree>, Vec<UnservedMembers>) {
+pub(super) fn plan_oriented(
+    job: &Job<'_>,
+    groups: &[&Arc<Group>],
+) -> (Vec<Tree>, Vec<UnservedMembers>) {
     let sites: Vec<(usize, Site, Option<SwitchIdx>)> = groups
         .par_iter()
         .enumerate()

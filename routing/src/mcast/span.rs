@@ -34,9 +34,8 @@ pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], unserved: Vec<UnservedMe
     for tree in trees.iter() {
         needs.add_multicast(&tree.masks);
     }
-    let stands = nothing_to_lose
-        || job.basis.unicast_follows
-        || (unserved.is_empty() && needs.is_acyclic());
+    let stands =
+        nothing_to_lose || job.basis.unicast_follows || (unserved.is_empty() && needs.is_acyclic());
     if !stands {
         return false;
     }

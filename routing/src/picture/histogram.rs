@@ -1,7 +1,7 @@
 //! Draws a histogram of links by load.
 
 use super::svg::{Anchor, Svg};
-use super::{Direction, PlottedLink, MARGIN, WIDTH};
+use super::{Direction, MARGIN, PlottedLink, WIDTH};
 
 const BINS: usize = 40;
 

@@ -10,7 +10,9 @@ use common::{Fabric, pgft, ring};
 use proptest::prelude::*;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::engine::{EngineKind, Options, Routing, route};
-use rsm_routing::mcast::{self, MulticastBasis, Group, Job, Member, Orientation, PortMask, Tree, Trees};
+use rsm_routing::mcast::{
+    self, Group, Job, Member, MulticastBasis, Orientation, PortMask, Tree, Trees,
+};
 use rsm_routing::topology::{EndpointKind, SwitchIdx, Topology};
 use rsm_routing::verify::{
     Dependencies, LaneDependencies, MulticastReport, MulticastWitness, verify_lanes,

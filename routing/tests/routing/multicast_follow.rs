@@ -13,7 +13,8 @@ use proptest::sample::Index;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::engine::{EngineKind, Options, Ranking, Routing, route};
 use rsm_routing::mcast::{
-    Earlier, Followed, MulticastBasis, Group, Job, Member, Mft, Orientation, PortMask, Trees, follow, plan,
+    Earlier, Followed, Group, Job, Member, Mft, MulticastBasis, Orientation, PortMask, Trees,
+    follow, plan,
 };
 use rsm_routing::topology::{SwitchIdx, Topology};
 use rsm_routing::verify::{Dependencies, verify_multicast};
@@ -129,7 +130,8 @@ impl Subnet {
             .iter()
             .map(|switch| self.held.get(&switch.guid).unwrap_or(&empty))
             .collect();
-        let basis = MulticastBasis::new(&topology, &capacities, orientation.clone(), unicast_follows);
+        let basis =
+            MulticastBasis::new(&topology, &capacities, orientation.clone(), unicast_follows);
         let whole = |basis: &MulticastBasis| {
             let job = Job {
                 topology: &topology,

@@ -203,7 +203,11 @@ fn of_headers(config: &Config) -> Vec<ConfigFinding> {
     let mut findings = Vec::new();
     for (file, key) in files {
         let Some(file) = file else { continue };
-        findings.extend(findings_of_file(file, key, load_headers(file).map(|_| Vec::new())));
+        findings.extend(findings_of_file(
+            file,
+            key,
+            load_headers(file).map(|_| Vec::new()),
+        ));
     }
     for finding in &mut findings {
         finding.severity = ConfigSeverity::Warning;

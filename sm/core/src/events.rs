@@ -359,7 +359,10 @@ impl Core {
     pub(super) fn on_completion(&mut self, completion: Completion<Context>, now: Time) {
         match (completion.context, &mut self.stage) {
             (Context::Witness, _) => return,
-            (Context::Mastership(MastershipRequest::HandOver), Stage::HandingOver(handing_over)) => {
+            (
+                Context::Mastership(MastershipRequest::HandOver),
+                Stage::HandingOver(handing_over),
+            ) => {
                 return handing_over.handle(&completion.outcome);
             }
             (Context::Mastership(asked), _) => {

@@ -35,7 +35,6 @@ pub mod members;
 mod missing_parts;
 mod outbox;
 mod passes;
-mod silent_nodes;
 mod planning;
 mod plans;
 mod pushing;
@@ -45,6 +44,7 @@ mod requests;
 mod saved_state;
 mod settings;
 mod silences;
+mod silent_nodes;
 mod snapshot;
 mod stage;
 mod trap_pauses;
@@ -85,13 +85,13 @@ use self::m_keys::KeyRotation;
 use self::members::Members;
 use self::missing_parts::MissingParts;
 use self::outbox::Outbox;
-use self::silent_nodes::{Silence, Situation};
 use self::plans::Plans;
 use self::plans::assigned::Assigned;
 use self::reports::Reports;
 use self::requests::Context;
 pub use self::saved_state::SavedCoreState;
 pub use self::settings::{CoreConfig, Mode};
+use self::silent_nodes::{Silence, Situation};
 use self::stage::Stage;
 use self::traps::TrapHandler;
 use self::trials::Trials;
@@ -483,7 +483,10 @@ impl Core {
         };
         let (client, inventory) = (&mut self.client, &mut self.inventory);
         let sweep = self.stage.sweep_mut();
-        if self.silence.apply_silence(sweep, client, inventory, situation, now) {
+        if self
+            .silence
+            .apply_silence(sweep, client, inventory, situation, now)
+        {
             self.reports.show_suspects = true;
             self.publish(now);
         }
@@ -512,7 +515,10 @@ impl Core {
                 Stage::Idle | Stage::Planning { .. } | Stage::HandingOver(_) => None,
             };
             let request = request.or_else(|| {
-                let ask = self.first_sweep.background_sweep_mut()?.poll_ask(inventory)?;
+                let ask = self
+                    .first_sweep
+                    .background_sweep_mut()?
+                    .poll_ask(inventory)?;
                 Some(requests::get(ask, false))
             });
             let Some(request) = request else { break };

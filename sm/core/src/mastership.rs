@@ -11,7 +11,8 @@ use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::Request;
 use rsm_mastership::{
-    Action, MastershipRequest, Basis, PassRequest, HandingOver, Mastership, Verdict, View, exchange_lids,
+    Action, Basis, HandingOver, Mastership, MastershipRequest, PassRequest, Verdict, View,
+    exchange_lids,
 };
 use rsm_model::alias_guids::AliasGuids;
 use rsm_plan::{Outcome, PlanJob};

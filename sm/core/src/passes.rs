@@ -13,8 +13,8 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::Role;
 
 use super::convergence::TimedStage;
-use super::silent_nodes::leave_silent_nodes_out;
 use super::requests::Context;
+use super::silent_nodes::leave_silent_nodes_out;
 use super::stage::Stage;
 use super::work::Next;
 use super::{Core, Mode, Pass, dry_run};

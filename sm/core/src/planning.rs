@@ -12,7 +12,7 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::lids::LidRights;
 use rsm_plan::{JobKind, Outcome, PlanError, PlanJob};
 
-use super::convergence::{TimedStage, Pushed};
+use super::convergence::{Pushed, TimedStage};
 use super::event::Effect;
 use super::stage::Stage;
 use super::trials::Answers;

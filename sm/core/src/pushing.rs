@@ -14,7 +14,7 @@ use rsm_plan::Plan;
 use rsm_routing::tables::Tables;
 use rsm_state::{Convergence, Forthcoming, Handover, Role, Snapshot, TablesWritten};
 
-use super::convergence::{TimedStage, Pushed};
+use super::convergence::{Pushed, TimedStage};
 use super::event::Effect;
 use super::saved_state::SavedCoreState;
 use super::stage::Stage;

@@ -168,7 +168,13 @@ impl Mastership {
         self.act(Action::Ask(Box::new(Request {
             m_keys,
             priority: Priority::Urgent,
-            ..Request::get(target, ways, attribute, modifier, MastershipRequest::Inquiry(question))
+            ..Request::get(
+                target,
+                ways,
+                attribute,
+                modifier,
+                MastershipRequest::Inquiry(question),
+            )
         })));
     }
 

@@ -169,7 +169,8 @@ impl Mastership {
         if self.election.has_refused(to.guid, now) {
             return false;
         }
-        let Some(request) = self.order(&to, SmControl::HANDOVER, MastershipRequest::HandOver, view) else {
+        let Some(request) = self.order(&to, SmControl::HANDOVER, MastershipRequest::HandOver, view)
+        else {
             return false;
         };
         view.stage = StageView::HandingOver;
@@ -248,7 +249,12 @@ impl Mastership {
     /// Acknowledges the handover of another manager. The answer to the acknowledgement has no
     /// effect.
     fn acknowledge(&mut self, other: &Other, view: &View<'_>) {
-        let request = self.order(other, SmControl::ACKNOWLEDGE, MastershipRequest::Announcement, view);
+        let request = self.order(
+            other,
+            SmControl::ACKNOWLEDGE,
+            MastershipRequest::Announcement,
+            view,
+        );
         if let Some(request) = request {
             self.act(Action::Ask(Box::new(request)));
         }

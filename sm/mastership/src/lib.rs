@@ -61,7 +61,7 @@ use rsm_mad::Time;
 use rsm_mad::client::{RequestFailure, Response};
 use rsm_state::{Following, Role};
 
-pub use self::action::{Action, MastershipRequest, EpochRequest, PassRequest};
+pub use self::action::{Action, EpochRequest, MastershipRequest, PassRequest};
 use self::election::Election;
 use self::epoch::EpochState;
 pub use self::floating_lid::exchange_lids;

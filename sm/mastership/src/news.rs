@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_model::WrittenPart;
 use rsm_model::fabric::Fabric;
-use rsm_model::footprint::{Footprints, FootprintRecorder};
+use rsm_model::footprint::{FootprintRecorder, Footprints};
 
 /// State that other managers read in the store.
 #[derive(Default, Debug)]

@@ -59,7 +59,9 @@ impl Mastership {
         }
         let (port, lid) = (master.port, master.lid);
         if self.polls.begin(now) {
-            self.act(Action::Withdraw(|request| request == MastershipRequest::PeerPoll));
+            self.act(Action::Withdraw(|request| {
+                request == MastershipRequest::PeerPoll
+            }));
         }
         if self.polls.silent() > 0 {
             self.start_reading_ahead(view, now);
@@ -77,7 +79,13 @@ impl Mastership {
         self.act(Action::Ask(Box::new(Request {
             m_keys,
             priority: Priority::Urgent,
-            ..Request::get(port.node.0, routes, SmInfo::ID, 0, MastershipRequest::PeerPoll)
+            ..Request::get(
+                port.node.0,
+                routes,
+                SmInfo::ID,
+                0,
+                MastershipRequest::PeerPoll,
+            )
         })));
     }
 
@@ -358,7 +366,10 @@ impl Mastership {
         // Further attempts of open requests would try other keys at the former master's port, and
         // start the lease of its key.
         self.act(Action::Withdraw(|request| {
-            matches!(request, MastershipRequest::PeerPoll | MastershipRequest::Manager(_))
+            matches!(
+                request,
+                MastershipRequest::PeerPoll | MastershipRequest::Manager(_)
+            )
         }));
         self.act(Action::InheritMembers);
         taken_over_tables::begin(view.inventory, view.policy.adaptive.is_on());

@@ -13,9 +13,9 @@ use pco::data_types::Number;
 use pco::standalone::{simple_compress, simple_decompress_into};
 use pco::{ChunkConfig, DeltaSpec, ModeSpec};
 
-use crate::step_accumulator::{StepAccumulator, Traffic};
 use crate::quantity::Quantity;
 use crate::rounded;
+use crate::step_accumulator::{StepAccumulator, Traffic};
 
 /// Number of ports in a chunk: large enough that the tables of a column, a hundred bytes, are small
 /// by comparison, and small enough that reading the past of one port reads a small part of the

@@ -5,8 +5,8 @@
 //! { chunk (2) length (4) }...
 //! ```
 
-use crate::step_accumulator::{ClassSum, StepAccumulator};
 use crate::quantity::Quantity;
+use crate::step_accumulator::{ClassSum, StepAccumulator};
 
 /// Place of a chunk that follows the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

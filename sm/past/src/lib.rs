@@ -33,22 +33,22 @@ mod chunk;
 #[cfg(test)]
 mod cost;
 pub mod frame;
-mod step_accumulator;
 mod head;
+mod port_table;
 mod quantity;
 mod query;
-mod port_table;
 mod rounded;
 mod segment;
+mod step_accumulator;
 mod store;
 #[cfg(test)]
 mod tests;
 mod tier;
 
-pub use step_accumulator::Reading;
 pub use quantity::{Counts, Quantity};
 pub use query::{
     CorrectedStep, Moved, MovedErrors, Part, Point, Series, Span, Trend, Trends, Wanted,
 };
+pub use step_accumulator::Reading;
 pub use store::{Bounds, Past, PastReader};
 pub use tier::Tier;

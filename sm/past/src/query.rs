@@ -8,10 +8,10 @@ use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_store::StoreError;
 
 use crate::chunk::{self, Columns};
-use crate::step_accumulator::{ClassSum, Traffic};
-use crate::quantity::{Counts, Quantity};
 use crate::port_table::{self, Entry};
+use crate::quantity::{Counts, Quantity};
 use crate::segment::{Frames, Item, Segment, Step, unread};
+use crate::step_accumulator::{ClassSum, Traffic};
 use crate::store::PastReader;
 use crate::tier::Tier;
 

@@ -10,10 +10,10 @@ use rsm_store::io::{Disk, Operation, is_at};
 
 use crate::chunk;
 use crate::frame::{self, Kind};
-use crate::step_accumulator::{StepAccumulator, Reading};
 use crate::head::{self, Place};
 use crate::port_table::{self, Entry, PortTable};
 use crate::segment::Segment;
+use crate::step_accumulator::{Reading, StepAccumulator};
 use crate::tier::Tier;
 
 /// Name of the folder of the past in the state folder.

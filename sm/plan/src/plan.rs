@@ -17,7 +17,7 @@ use rsm_routing::topology::{SlowCable, Topology};
 use rsm_routing::verify::{Report, Tally};
 
 use crate::adaptive::Adaptive;
-use crate::avoid::{Over, NodeOrCable, over};
+use crate::avoid::{NodeOrCable, Over, over};
 use crate::avoided::Avoided;
 use crate::lids::{Claim, LidPlan};
 use crate::links::LinkPorts;

@@ -162,9 +162,10 @@ impl Sa {
     }
 
     fn next_telling(&self) -> Time {
-        self.last_group_set.map_or(Time::ZERO, |(last_group_set, members)| {
-            last_group_set + GROUPS_PAUSE + PAUSE_PER_MEMBER * members
-        })
+        self.last_group_set
+            .map_or(Time::ZERO, |(last_group_set, members)| {
+                last_group_set + GROUPS_PAUSE + PAUSE_PER_MEMBER * members
+            })
     }
 
     fn next_saving(&self) -> Time {

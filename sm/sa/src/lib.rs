@@ -14,7 +14,6 @@
 
 mod alias_index;
 mod answer;
-mod query_context;
 mod breach;
 mod changed_nodes;
 mod directory;
@@ -33,6 +32,7 @@ mod partitions;
 mod path;
 mod path_qos;
 mod query;
+mod query_context;
 mod refused_joins;
 mod requests;
 mod reregister;
@@ -64,7 +64,7 @@ use rsm_mad::ids::Tid;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::Notice;
 pub use sa_snapshot::SaSnapshot;
-pub use searches::{Searches, SearchAdmission};
+pub use searches::{SearchAdmission, Searches};
 pub use statistics::{SaCounters, Statistics};
 pub use trust::{Offence, Trust, TrustRules};
 
@@ -72,7 +72,7 @@ use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::Finding;
 use rsm_state::Snapshot;
 
-use self::events::{Events, PublishedNotice, NoticeReport, SubscriptionsView};
+use self::events::{Events, NoticeReport, PublishedNotice, SubscriptionsView};
 use self::guids::AliasRegistry;
 use self::mcast::{
     GroupRegistry, GroupRegistryConfig, GroupRules, GroupsView, SavedGroup, Unexamined,

@@ -13,9 +13,9 @@ use rsm_mad::wire::sa::{
 };
 
 use super::answer::{self, SaAnswer};
-use super::query_context::SaQueryContext;
 use super::directory::Directory;
 use super::ends::EndIx;
+use super::query_context::SaQueryContext;
 use super::trust::{self, Offence, Trust};
 use super::{Sa, SaRequest, Touched, breach, guids, query, services};
 

@@ -131,7 +131,9 @@ mod tests {
         for tid in 0..100 {
             match searches.take(open(1, tid, 9), Time::ZERO) {
                 SearchAdmission::InTurn => taken += 1,
-                SearchAdmission::Refused(answer) => assert_eq!(answer.header().mad().tid(), Tid(tid)),
+                SearchAdmission::Refused(answer) => {
+                    assert_eq!(answer.header().mad().tid(), Tid(tid))
+                }
                 SearchAdmission::Again => panic!("{tid} is new"),
             }
         }

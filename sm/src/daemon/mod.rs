@@ -475,7 +475,8 @@ impl Shell {
                     log_role(self.last.as_deref(), &snapshot);
                     self.sa_handle.publish(snapshot.clone());
                     self.counters.publish(snapshot.clone());
-                    self.store_handle.announce(snapshot.own_guid, &self.checksums);
+                    self.store_handle
+                        .announce(snapshot.own_guid, &self.checksums);
                     self.view.replace(snapshot.clone());
                     self.service_manager.show(&self.view.status());
                     self.controller.recheck();

@@ -25,7 +25,9 @@ use super::host_facts::ThisHost;
 use super::http::{self, ServingHttp};
 use super::notify::Notify;
 use super::past::{self, Past};
-use super::persistence::{self, HistorySink, StoreHandle, Kept, SharedSetup, SharedView, StoredGpus};
+use super::persistence::{
+    self, HistorySink, Kept, SharedSetup, SharedView, StoreHandle, StoredGpus,
+};
 use super::sa::{self, SaHandle, SaSetup};
 use super::server::{self, Serving};
 use super::settings;

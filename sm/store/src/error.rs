@@ -1,8 +1,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::file_operation::FileOperation;
 use super::epoch::Epoch;
+use super::file_operation::FileOperation;
 
 /// Reason why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]

@@ -136,7 +136,8 @@ fn database_that_was_built_anew_after_a_failure_is_complete_at_the_next_start() 
         let fails = fails.clone();
         Arc::new(move |operation, path: &Path| {
             let is_database = path.ends_with("db");
-            let is_hit = matches!(operation, FileOperation::Apply | FileOperation::Sync) && is_database;
+            let is_hit =
+                matches!(operation, FileOperation::Apply | FileOperation::Sync) && is_database;
             match is_hit && fails.load(Ordering::Relaxed) {
                 true => Err(ErrorKind::StorageFull.into()),
                 false => Ok(()),

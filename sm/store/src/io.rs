@@ -229,10 +229,12 @@ impl Disk {
 
     /// Removes a file, durably. An absent file is no error.
     pub fn remove_file(&self, path: &Path) -> Result<(), StoreError> {
-        let removed = self.run(FileOperation::Remove, path, || match fs::remove_file(path) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
+        let removed = self.run(FileOperation::Remove, path, || {
+            match fs::remove_file(path) {
+                Ok(()) => Ok(true),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(error),
+            }
         })?;
         match path.parent() {
             Some(parent) if removed => self.sync(parent),
@@ -242,9 +244,11 @@ impl Disk {
 
     /// Removes a directory with its contents. An absent directory is no error.
     pub(super) fn remove_dir(&self, path: &Path) -> Result<(), StoreError> {
-        self.run(FileOperation::Remove, path, || match fs::remove_dir_all(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+        self.run(FileOperation::Remove, path, || {
+            match fs::remove_dir_all(path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            }
         })
     }
 }

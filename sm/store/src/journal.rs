@@ -242,7 +242,8 @@ impl Journal {
         }
         let written = disk.write_to(FileOperation::Write, &path, file, entries);
         let written = written.map_err(in_file);
-        let written = written.and_then(|()| disk.run(FileOperation::Sync, &path, || file.sync_data()));
+        let written =
+            written.and_then(|()| disk.run(FileOperation::Sync, &path, || file.sync_data()));
         half.is_torn = match written {
             Ok(()) => {
                 (half.bytes, half.last) = (bytes, last);
@@ -293,7 +294,8 @@ impl Journal {
             if half.bytes > 0 && half.last <= number {
                 let path = half.path.clone();
                 let file = half.open(&self.disk)?;
-                self.disk.run(FileOperation::Write, &path, || cut(file, 0))?;
+                self.disk
+                    .run(FileOperation::Write, &path, || cut(file, 0))?;
                 (half.bytes, half.last, half.is_torn) = (0, 0, false);
             }
         }

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_ids::Guid;
 
 use super::deadline::Deadline;
+use super::epoch::{ClaimCondition, Epoch, SeenEpoch};
 use super::error::StoreError;
 use super::records::{ChangeSet, Persisted};
-use super::epoch::{Epoch, ClaimCondition, SeenEpoch};
 use super::report::LoadReport;
 
 /// Keeps the state that must survive a restart. One task owns the store, and only that task writes.

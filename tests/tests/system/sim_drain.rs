@@ -56,7 +56,8 @@ fn drain(world: &mut World, parts: &[NodeOrCable], forced: bool, ticket: u64) {
         peer: None,
         disabled: false,
     });
-    let parts: BTreeMap<NodeOrCable, Reason> = parts.iter().map(|&part| (part, reason.clone())).collect();
+    let parts: BTreeMap<NodeOrCable, Reason> =
+        parts.iter().map(|&part| (part, reason.clone())).collect();
     world.command(Command::Drain {
         parts,
         forced,

@@ -10,7 +10,7 @@
 use rsm_ids::Lid;
 
 use super::super::{Options, Ranking, Routing};
-use super::even::{Budget, ReducerInput, MaxLoadReducer, MAX_READS, Target};
+use super::even::{Budget, MAX_READS, MaxLoadReducer, ReducerInput, Target};
 use super::known::KnownFabric;
 use super::replan::State;
 use crate::tables::{Lft, Tables};

@@ -155,7 +155,11 @@ impl Links {
 
     /// Unhealthy cables to isolate, by unhealthy port: first the cables that `avoid` already
     /// isolates, then the worst ones, up to the limit.
-    pub(super) fn to_isolate(&self, fabric: &Fabric, avoid: &Avoid) -> BTreeMap<NodeOrCable, String> {
+    pub(super) fn to_isolate(
+        &self,
+        fabric: &Fabric,
+        avoid: &Avoid,
+    ) -> BTreeMap<NodeOrCable, String> {
         if self.health.policy().isolate != Isolate::On || self.health.ill().next().is_none() {
             return BTreeMap::new();
         }

@@ -101,7 +101,8 @@ impl Detours {
 
     /// Replaces the unhealthy parts to avoid. Returns whether that needs a plan.
     pub(in super::super) fn isolate(&mut self, parts: &BTreeMap<NodeOrCable, String>) -> bool {
-        let is_unhealthy = |(_, reason): (NodeOrCable, &Reason)| matches!(reason, Reason::Unhealthy(_));
+        let is_unhealthy =
+            |(_, reason): (NodeOrCable, &Reason)| matches!(reason, Reason::Unhealthy(_));
         if parts.is_empty() && !self.avoid.parts().any(is_unhealthy) {
             // An unchanged set is not copied.
             return false;

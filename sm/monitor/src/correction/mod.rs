@@ -8,4 +8,4 @@ mod code;
 mod trend;
 
 pub use self::code::mendable_per_s;
-pub use self::trend::{HORIZON, Hour, LASTS, CorrectionTrend, WINDOW};
+pub use self::trend::{CorrectionTrend, HORIZON, Hour, LASTS, WINDOW};

@@ -103,9 +103,9 @@ impl<'a> Reached<'a> {
         let is_out = |part: NodeOrCable| avoid.parts.contains_key(&part);
         let carries = |cable: usize| {
             let ports = graph.cables[cable].ports;
-            !ports
-                .iter()
-                .any(|&port| is_out(NodeOrCable::Port(port)) || is_out(NodeOrCable::Node(port.node)))
+            !ports.iter().any(|&port| {
+                is_out(NodeOrCable::Port(port)) || is_out(NodeOrCable::Node(port.node))
+            })
         };
         let joined = Joined::by(graph, carries);
         let mut reached = Reached {
@@ -137,7 +137,9 @@ impl<'a> Reached<'a> {
             return self.graph.find(key.node);
         }
         let there = fabric.port(at).peer?;
-        let is_out = [key, there].into_iter().any(|end| is_out(NodeOrCable::Port(end)))
+        let is_out = [key, there]
+            .into_iter()
+            .any(|end| is_out(NodeOrCable::Port(end)))
             || is_out(NodeOrCable::Node(there.node));
         self.graph.find(there.node).filter(|_| !is_out)
     }

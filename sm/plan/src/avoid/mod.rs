@@ -221,12 +221,16 @@ impl Avoid {
     /// The drained part that `part` names. A port also names the drained cable of which it is the
     /// other end, now or at the time of the drain.
     pub fn drained_at(&self, part: NodeOrCable, fabric: &Fabric) -> Option<NodeOrCable> {
-        let is_drained = |part: &NodeOrCable| matches!(self.parts.get(part), Some(Reason::Drained(_)));
+        let is_drained =
+            |part: &NodeOrCable| matches!(self.parts.get(part), Some(Reason::Drained(_)));
         let NodeOrCable::Port(key) = part else {
             return Some(part).filter(is_drained);
         };
         let peer = fabric.find_port(key).and_then(|at| fabric.port(at).peer);
-        let now = [Some(key), peer].into_iter().flatten().map(NodeOrCable::Port);
+        let now = [Some(key), peer]
+            .into_iter()
+            .flatten()
+            .map(NodeOrCable::Port);
         let then = |&(part, drained): &(NodeOrCable, &Drained)| {
             drained.peer == Some(key) && !part.is_there(fabric)
         };

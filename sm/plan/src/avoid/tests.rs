@@ -206,7 +206,10 @@ fn the_last_spine_cannot_be_drained_and_is_used_again_when_the_other_dies() {
     let cut = dead.cables().map(|(here, _)| here).collect();
     let left = Arc::new(fabric.without(&cut));
     let plan = planned(&PlanJob::after(&first, left));
-    assert_eq!(plan.avoided.in_use, BTreeSet::from([NodeOrCable::Node(spines[0])]));
+    assert_eq!(
+        plan.avoided.in_use,
+        BTreeSet::from([NodeOrCable::Node(spines[0])])
+    );
     assert_eq!(plan.report.unreachable_pairs, 0);
     assert!(leads_over(&plan, NodeOrCable::Node(spines[0])) > 0);
     let in_use = plan
@@ -279,7 +282,9 @@ fn some_parts(fabric: &Fabric, dice: &mut Dice) -> Vec<NodeOrCable> {
 fn lids_at_drained(plan: &Plan) -> BTreeSet<u16> {
     let mut lids = BTreeSet::new();
     for (part, _) in plan.avoided.avoid.parts() {
-        let NodeOrCable::Node(guid) = part else { continue };
+        let NodeOrCable::Node(guid) = part else {
+            continue;
+        };
         let fabric = &plan.fabric;
         let near = fabric
             .node_of(guid)

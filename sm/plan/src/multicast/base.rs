@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rsm_ids::Guid;
 use rsm_model::fabric::Fabric;
-use rsm_routing::mcast::{MulticastBasis, BasisDelta, Group, Member, Orientation};
+use rsm_routing::mcast::{BasisDelta, Group, Member, MulticastBasis, Orientation};
 use rsm_routing::topology::Topology;
 
 use super::places::Places;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rsm_mad::Time;
 
 use super::limits::{MAX_NOTICES, MAX_QUIET, QUIET};
-use super::published_notice::{PublishedNotice, NoticeSubject};
+use super::published_notice::{NoticeSubject, PublishedNotice};
 
 /// The journal.
 #[derive(Debug, Default)]

@@ -13,8 +13,8 @@
 mod interest;
 mod journal;
 pub mod limits;
-mod published_notice;
 mod presence;
+mod published_notice;
 mod reports;
 mod saved;
 mod subscribe;

@@ -66,7 +66,12 @@ impl PublishedNotice {
     }
 
     /// Trap 66 or 67: a multicast group was created or deleted.
-    pub fn of_group(directory: &Directory, mgid: Gid, p_key: PKey, exists: bool) -> PublishedNotice {
+    pub fn of_group(
+        directory: &Directory,
+        mgid: Gid,
+        p_key: PKey,
+        exists: bool,
+    ) -> PublishedNotice {
         let trap = if exists {
             Trap::GROUP_CREATED
         } else {

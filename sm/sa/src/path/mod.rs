@@ -20,10 +20,10 @@ use rsm_mad::wire::sa::{ComponentMask, PathRecord, Rate, SaStatus, Selector};
 use self::constraints::PathConstraints;
 use self::pairs::{Ends, Pairs};
 use super::answer::{Body, Wanted};
-use super::query_context::SaQueryContext;
 use super::directory::Directory;
 use super::ends::EndIx;
 use super::path_qos::{Chosen, SlReason};
+use super::query_context::SaQueryContext;
 
 /// Answers Get and GetTable of PathRecord.
 ///

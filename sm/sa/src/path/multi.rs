@@ -6,8 +6,8 @@ use rsm_mad::wire::sa::{ComponentMask, MultiPathRecord, PathRecord, Record, SaSt
 use super::constraints::PathConstraints;
 use super::pairs::{Ends, Pairs};
 use super::{Body, Finder};
-use crate::query_context::SaQueryContext;
 use crate::ends::EndIx;
+use crate::query_context::SaQueryContext;
 
 /// Maximum number of paths if the query states none (IBA 15.2.5.20): the maximum of NumbPath.
 const NUMB_PATH_MAX: u8 = 127;
@@ -65,7 +65,12 @@ pub(crate) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
         return Err(SaStatus::REQ_INVALID);
     }
     let (sources, destinations) = record.gids(context.data).ok_or(SaStatus::REQ_INVALID)?;
-    let find = |gid| context.directory.by_gid(gid).ok_or(SaStatus::REQ_INVALID_GID);
+    let find = |gid| {
+        context
+            .directory
+            .by_gid(gid)
+            .ok_or(SaStatus::REQ_INVALID_GID)
+    };
     let sources: Vec<EndIx> = sources.map(find).collect::<Result<_, _>>()?;
     let destinations: Vec<EndIx> = destinations.map(find).collect::<Result<_, _>>()?;
     let (path, path_mask) = as_path(&record, mask);

@@ -5,9 +5,9 @@ use rsm_mad::wire::sa::{ComponentMask, PathRecord, SaStatus, Selector};
 
 use super::constraints::PathConstraints;
 use crate::answer::Body;
-use crate::query_context::SaQueryContext;
 use crate::ends::EndIx;
 use crate::mcast::MulticastGroup;
+use crate::query_context::SaQueryContext;
 
 /// Answers a query for the path to a multicast group.
 pub(super) fn answer(

@@ -11,9 +11,9 @@ use rsm_routing::topology::PortUse;
 use super::constraints::PathConstraints;
 use super::pairs::Pairs;
 use super::{Body, DESTINATION, Finder, SOURCE, end};
-use crate::query_context::SaQueryContext;
 use crate::directory::Directory;
 use crate::ends::EndIx;
+use crate::query_context::SaQueryContext;
 
 /// Answers GetTraceTable, whose request contains a PathRecord: the nodes along the first matching
 /// path, including source and destination. Empty if no path matches.

@@ -4,7 +4,7 @@ use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, InformInfo, InformInfoRecord, SaStatus};
 
-use super::{SaQueryContext, Query, Record as _};
+use super::{Query, Record as _, SaQueryContext};
 use crate::answer::Body;
 use crate::directory::Directory;
 use crate::ends::EndIx;

@@ -6,7 +6,7 @@ use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, McMemberRecord, SaHeader, SaStatus};
 
-use super::{SaQueryContext, Record as _};
+use super::{Record as _, SaQueryContext};
 use crate::answer::Body;
 use crate::directory::Directory;
 use crate::ends::EndIx;

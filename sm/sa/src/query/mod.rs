@@ -33,10 +33,10 @@ use rsm_model::fabric::PortRef;
 use rsm_plan::qos::PortTables;
 
 use super::answer::{Body, Wanted};
-pub(super) use super::query_context::SaQueryContext;
 use super::directory::Directory;
 use super::ends::EndIx;
 use super::path;
+pub(super) use super::query_context::SaQueryContext;
 use super::template::Template;
 use super::trust::Trust;
 

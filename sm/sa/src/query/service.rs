@@ -4,7 +4,7 @@ use rsm_mad::Time;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{SaHeader, SaStatus, ServiceRecord};
 
-use super::{SaQueryContext, Record as _};
+use super::{Record as _, SaQueryContext};
 use crate::answer::Body;
 use crate::services::{ServiceAccess, ServiceQuery, ServiceRegistry, ServiceRequester};
 
@@ -44,6 +44,10 @@ pub(super) fn read(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     let mask = context.header.component_mask();
     let services = context.services.view();
     context.read(ServiceQuery::new(
-        services, access, &record, mask, context.now,
+        services,
+        access,
+        &record,
+        mask,
+        context.now,
     )?)
 }

@@ -8,7 +8,7 @@ use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_monitor::correction::{Hour, LASTS, CorrectionTrend, WINDOW};
+use rsm_monitor::correction::{CorrectionTrend, Hour, LASTS, WINDOW};
 use rsm_monitor::counters::CountersSnapshot;
 use rsm_past::{CorrectedStep, PastReader, Span};
 use rsm_store::StoreError;

@@ -59,7 +59,7 @@ use self::acknowledged::Acknowledged;
 pub(super) use self::gpus::GpuRows;
 pub(super) use self::gpus::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
 pub use self::import::{ImportError, Imported, import, unix_seconds};
-use self::shared::{Handles, StoreRequest, Shared};
+use self::shared::{Handles, Shared, StoreRequest};
 pub(super) use self::shared::{HistorySink, SharedSetup, SharedView};
 pub(super) use self::shared_history::is_shared;
 use super::clock::Clock;

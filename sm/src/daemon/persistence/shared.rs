@@ -35,7 +35,7 @@ use tokio::sync::mpsc;
 
 use super::shared_history::{self, SharedHistory};
 use super::{
-    StoreThread, Mailbox, acknowledged, cabling, footprints, guids, m_keys, pushing, remembered,
+    Mailbox, StoreThread, acknowledged, cabling, footprints, guids, m_keys, pushing, remembered,
     sa_state,
 };
 use crate::daemon::clock::Clock;

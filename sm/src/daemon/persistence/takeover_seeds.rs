@@ -23,8 +23,8 @@ use rsm_ids::Guid;
 use rsm_store::io::Disk;
 use rsm_store::journal::{Journal, RowChange};
 use rsm_store::{
-    ChangeSet, Deadline, Epoch, FolderStore, ClaimCondition, LoadReport, Persisted, SeenEpoch, SharedStore,
-    Store, StoreError, StoreFabric,
+    ChangeSet, ClaimCondition, Deadline, Epoch, FolderStore, LoadReport, Persisted, SeenEpoch,
+    SharedStore, Store, StoreError, StoreFabric,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -35,7 +35,7 @@ use super::fault_seeds::{
 use super::gpus::GpuRows;
 use super::shared::{self, BackEnd, StoreRequest};
 use super::tests::until;
-use super::{COMMIT_AGAIN, StoreThread, PendingStates, Mailbox, acknowledged};
+use super::{COMMIT_AGAIN, Mailbox, PendingStates, StoreThread, acknowledged};
 use crate::daemon::clock::Clock;
 use crate::daemon::findings::DaemonFindings;
 use crate::daemon::sa::AckJournal as _;
@@ -368,7 +368,9 @@ impl World {
             insists: true,
             is_master: false,
         };
-        running.store_thread.carry_out(vec![StoreRequest::Claim(claim)]);
+        running
+            .store_thread
+            .carry_out(vec![StoreRequest::Claim(claim)]);
         let running = Mutex::new(running);
         until(|| {
             let mut running = running.lock();

@@ -17,7 +17,7 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{SaHeader, SaStatus};
 use rsm_model::alias_guids::AliasGuids;
 use rsm_plan::groups::GroupSet;
-use rsm_sa::{Offence, Sa, SaAnswer, SaRequest, SaSnapshot, Searches, Statistics, SearchAdmission};
+use rsm_sa::{Offence, Sa, SaAnswer, SaRequest, SaSnapshot, SearchAdmission, Searches, Statistics};
 use tokio::sync::mpsc;
 
 use super::gate::{Arrival, Call, refusal};

@@ -15,7 +15,7 @@ use super::client::{Client, EtcdOptions, Limits};
 use super::pages::{PAGE_MAX, PageName, Pages, family, table_of};
 use crate::io::FileOperation;
 use crate::{
-    CLAIMS, ChangeSet, Deadline, Epoch, ClaimCondition, LoadReport, Origin, Persisted, SeenEpoch,
+    CLAIMS, ChangeSet, ClaimCondition, Deadline, Epoch, LoadReport, Origin, Persisted, SeenEpoch,
     SharedStore, Store, StoreError,
 };
 
@@ -275,7 +275,12 @@ impl EtcdStore {
 
     /// The conditions of a claim. `is_followed` adds the condition that the key `format` has this
     /// version's value.
-    fn conditions(&self, seen: Option<SeenEpoch>, condition: ClaimCondition, is_followed: bool) -> Vec<Compare> {
+    fn conditions(
+        &self,
+        seen: Option<SeenEpoch>,
+        condition: ClaimCondition,
+        is_followed: bool,
+    ) -> Vec<Compare> {
         // The modification revision of a key that was never written is 0.
         let revision = seen.map_or(0, |seen| seen.revision);
         let mut conditions = vec![compare_revision(self.key("epoch"), revision)];

@@ -30,8 +30,8 @@ use rsm_ids::Guid;
 
 pub use self::claim::Claim;
 use super::{
-    CABLING, ChangeSet, Deadline, Epoch, FOLLOWED_TABLES, LOCAL_TABLES, ClaimCondition, Persisted, SeenEpoch,
-    SharedStore, StoreError, last_commit,
+    CABLING, ChangeSet, ClaimCondition, Deadline, Epoch, FOLLOWED_TABLES, LOCAL_TABLES, Persisted,
+    SeenEpoch, SharedStore, StoreError, last_commit,
 };
 
 /// Time for which a change waits for others to share its transaction.

@@ -126,7 +126,9 @@ impl SharedStore for Shared {
         inner.seen.beat += i64::from(inner.beats_at_claim);
         let is_same = match condition {
             ClaimCondition::HolderSilent => seen == Some(inner.seen),
-            ClaimCondition::Unconditional => seen.map(|seen| seen.revision) == Some(inner.seen.revision),
+            ClaimCondition::Unconditional => {
+                seen.map(|seen| seen.revision) == Some(inner.seen.revision)
+            }
         };
         if is_same {
             let number = inner.seen.epoch.number + 1;

@@ -207,9 +207,17 @@ mod tests {
     #[test]
     fn a_status_names_the_latest_drains_first_and_counts_all() {
         let mut parts: Vec<(NodeOrCable, Reason)> = (1..=20)
-            .map(|at| (NodeOrCable::Node(Guid(at)), drained(at, &format!("leaf-{at}"))))
+            .map(|at| {
+                (
+                    NodeOrCable::Node(Guid(at)),
+                    drained(at, &format!("leaf-{at}")),
+                )
+            })
             .collect();
-        parts.push((NodeOrCable::Node(Guid(99)), Reason::Unhealthy("errors".to_owned())));
+        parts.push((
+            NodeOrCable::Node(Guid(99)),
+            Reason::Unhealthy("errors".to_owned()),
+        ));
         let snapshot = snapshot(&parts);
         let summary = Marks::of(&snapshot).summary(&snapshot);
         assert_eq!((summary.draining, summary.isolated), (20, 1));

@@ -330,7 +330,8 @@ impl Control for Controller {
                 PortAction::Disable => {
                     port_command::check(&published, &target, &command)?;
                     let drained = target.disabled(&command, self.view.unix_ms());
-                    let parts = BTreeMap::from([(NodeOrCable::Port(port), Reason::Drained(drained))]);
+                    let parts =
+                        BTreeMap::from([(NodeOrCable::Port(port), Reason::Drained(drained))]);
                     self.ask(|ticket| Command::Drain {
                         parts,
                         forced: command.accept_cut_off,

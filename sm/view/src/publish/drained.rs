@@ -49,7 +49,11 @@ fn message(published: &Published, part: NodeOrCable, drained: &Drained) -> v1::D
 
 /// State of a drained part. Also sets in `message` the number of table entries that lead over the
 /// part.
-fn state(published: &Published, part: NodeOrCable, message: &mut v1::DrainedPart) -> v1::DrainState {
+fn state(
+    published: &Published,
+    part: NodeOrCable,
+    message: &mut v1::DrainedPart,
+) -> v1::DrainState {
     let snapshot = &published.snapshot;
     if !part.is_there(&snapshot.fabric) {
         return v1::DrainState::Away;
@@ -88,14 +92,21 @@ pub(super) fn part(
         Some(number) => {
             let key = PortKey::new(node, number);
             let peer = fabric.find_port(key).and_then(|at| fabric.port(at).peer);
-            (NodeOrCable::Port(key), format!("{called} port {number}"), peer)
+            (
+                NodeOrCable::Port(key),
+                format!("{called} port {number}"),
+                peer,
+            )
         }
     })
 }
 
 /// The drained part that a name refers to. An absent part is found by its GUID, or by its name at
 /// the time of the drain.
-pub(super) fn drained_part(published: &Published, name: &Selector) -> Result<NodeOrCable, ControlError> {
+pub(super) fn drained_part(
+    published: &Published,
+    name: &Selector,
+) -> Result<NodeOrCable, ControlError> {
     let avoid = &published.snapshot.avoid;
     let text = name.to_string();
     let away = avoid.drained().find(|&(part, drained)| {
@@ -123,7 +134,10 @@ pub(super) fn drained_part(published: &Published, name: &Selector) -> Result<Nod
 }
 
 /// Messages about some drained parts, in the order of the list.
-pub(super) fn shown_of(published: &Published, parts: &BTreeSet<NodeOrCable>) -> Vec<v1::DrainedPart> {
+pub(super) fn shown_of(
+    published: &Published,
+    parts: &BTreeSet<NodeOrCable>,
+) -> Vec<v1::DrainedPart> {
     let keys: BTreeSet<PortId> = parts.iter().map(|part| api_key(part.key())).collect();
     shown(published, |key| keys.contains(&key))
         .map(|part| part.message)

@@ -14,7 +14,7 @@ use super::log::ConvergenceLog;
 use super::missing::{self, Gone, GoneNode};
 use super::published::Published;
 use super::{activity, lines};
-use crate::history::{Recorder, RecordedState};
+use crate::history::{RecordedState, Recorder};
 
 /// A clock: real in the daemon, simulated in tests.
 pub trait UnixClock: Send + Sync {

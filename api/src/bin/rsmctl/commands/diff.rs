@@ -7,7 +7,7 @@ use rsm_proto::{plain_names, v1};
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{count, label, host_of_adapter, or_none};
+use crate::text::{count, host_of_adapter, label, or_none};
 use crate::time::{self, minute};
 
 /// The differences of the subnet now from an earlier time

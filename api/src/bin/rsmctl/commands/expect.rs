@@ -8,7 +8,7 @@ use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{NONE, label, host_of_adapter, or_none};
+use crate::text::{NONE, host_of_adapter, label, or_none};
 use crate::time::minute;
 
 /// Lists nodes and cables that the subnet manager misses, or accepts that they are gone for good

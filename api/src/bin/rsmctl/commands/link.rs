@@ -8,7 +8,7 @@ use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{count, label, link_remarks, host_of_adapter, port_of, rate};
+use crate::text::{count, host_of_adapter, label, link_remarks, port_of, rate};
 
 /// One cable: the hosts whose paths cross it, and whether it may be unplugged
 #[derive(Debug, Args)]

@@ -114,7 +114,12 @@ pub(super) struct Cuts<'a> {
 
 impl<'a> Cuts<'a> {
     /// Collects the inputs for packets from `hosts`, indexed by switch, to `targets`.
-    pub(super) fn of(input: ReducerInput<'a>, hosts: &[u64], targets: &[Target], unit: u64) -> Cuts<'a> {
+    pub(super) fn of(
+        input: ReducerInput<'a>,
+        hosts: &[u64],
+        targets: &[Target],
+        unit: u64,
+    ) -> Cuts<'a> {
         let known = input.known;
         let of_hosts = |&hosts: &u64| Ends { hosts, targets: 0 };
         let mut ends: Vec<Ends> = hosts.iter().map(of_hosts).collect();

@@ -22,7 +22,7 @@ use rayon::prelude::*;
 use rsm_ids::Lid;
 
 use self::max_load_reducer::LeftOut;
-pub(super) use self::max_load_reducer::{Budget, ReducerInput, MaxLoadReducer, MAX_READS, Target};
+pub(super) use self::max_load_reducer::{Budget, MAX_READS, MaxLoadReducer, ReducerInput, Target};
 use super::super::paths::Tile;
 use super::detours::Detours;
 use super::live::Live;
