@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use rsm_store::StoreError;
-use rsm_store::io::{Disk, Operation};
+use rsm_store::io::{Disk, FileOperation};
 
 use crate::chunk::{self, Columns};
 use crate::frame::{self, Kind};
@@ -86,7 +86,7 @@ impl Segment {
 
 pub(crate) fn unread(path: &Path, source: io::Error) -> StoreError {
     StoreError::Io {
-        operation: Operation::Read,
+        operation: FileOperation::Read,
         path: path.to_owned(),
         source,
     }
@@ -123,7 +123,7 @@ impl Frames {
         path: &Path,
         bytes: Option<u64>,
     ) -> Result<Option<Frames>, StoreError> {
-        disk.run(Operation::Read, path, || {
+        disk.run(FileOperation::Read, path, || {
             let file = match File::open(path) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

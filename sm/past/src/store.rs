@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rsm_store::StoreError;
-use rsm_store::io::{Disk, Operation, is_at};
+use rsm_store::io::{Disk, FileOperation, is_at};
 
 use crate::chunk;
 use crate::frame::{self, Kind};
@@ -254,7 +254,7 @@ impl Past {
         let (path, file) = (&current.segment.path, &mut current.file);
         let written = self
             .disk
-            .run(Operation::Append, path, || file.write_all(&bytes));
+            .run(FileOperation::Append, path, || file.write_all(&bytes));
         if let Err(error) = written {
             // A part of this step that reached the disk must not precede the next step.
             if current.segment.steps == 0 || file.set_len(current.segment.bytes).is_err() {
@@ -333,7 +333,7 @@ fn begin(disk: &Disk, dir: &Path, tier: Tier, next: &mut u64) -> Result<Current,
     let number = *next;
     *next += 1;
     let path = dir.join(format!("{}-{number:010}{SUFFIX}", tier.word()));
-    let file = disk.run(Operation::Append, &path, || {
+    let file = disk.run(FileOperation::Append, &path, || {
         OpenOptions::new().create_new(true).append(true).open(&path)
     })?;
     Ok(Current {

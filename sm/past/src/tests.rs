@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;
 use rsm_ids::{Guid, PortKey, PortNum};
-use rsm_store::io::{Disk, Operation};
+use rsm_store::io::{Disk, FileOperation};
 
 use crate::*;
 
@@ -428,7 +428,7 @@ fn files_that_cannot_be_removed_count_until_they_are() {
     let disk = Disk::with_fault(Arc::new({
         let keeps_all = keeps_all.clone();
         move |operation, _| match operation {
-            Operation::Remove if keeps_all.load(Ordering::Relaxed) => {
+            FileOperation::Remove if keeps_all.load(Ordering::Relaxed) => {
                 Err(ErrorKind::PermissionDenied.into())
             }
             _ => Ok(()),
@@ -473,7 +473,7 @@ fn full_disk_loses_the_steps_of_its_time_alone() {
     let disk = Disk::with_fault(Arc::new({
         let is_full = is_full.clone();
         move |operation, _| match operation {
-            Operation::Append if is_full.load(Ordering::Relaxed) => {
+            FileOperation::Append if is_full.load(Ordering::Relaxed) => {
                 Err(ErrorKind::StorageFull.into())
             }
             _ => Ok(()),
