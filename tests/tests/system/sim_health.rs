@@ -7,7 +7,7 @@ use rsm_config::{Isolate, Symptom};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PortPhysicalState, Trap};
 use rsm_monitor::health::PortErrors;
-use rsm_plan::avoid::Part;
+use rsm_plan::avoid::NodeOrCable;
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 

@@ -10,7 +10,7 @@ use rsm_api::{limits, v1};
 use rsm_ids::{Guid, PortKey};
 use rsm_model::fabric::{Delta, Fabric};
 use rsm_plan::Plan;
-use rsm_plan::avoid::Part;
+use rsm_plan::avoid::NodeOrCable;
 use rsm_routing::tables::Lft;
 
 use super::findings::FindingNews;
