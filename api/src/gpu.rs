@@ -67,7 +67,7 @@ pub enum GpuImportError {
         /// The number of GUIDs in the new inventory.
         new: usize,
     },
-    /// The inventory has no GUID, but the one that it would replace has some.
+    /// The inventory names no port GUID; the stored inventory of the host does.
     #[error(
         "host `{host}`: this inventory has no GUID of an adapter, and would replace the one with \
          GUIDs that came {age} seconds ago. Import it together with a file that has them, as the \

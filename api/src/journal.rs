@@ -64,7 +64,7 @@ impl EventJournal {
         event
     }
 
-    /// The kept events with a sequence number above `after`, oldest first, at most `limit`.
+    /// The events behind [`Subnet::events`](crate::Subnet::events).
     pub fn events(&self, after: u64, limit: usize) -> Vec<Arc<Event>> {
         let kept = self.kept.lock();
         let behind =

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::engine::{EngineKind, Options, Ranking, Routing, route};
 use rsm_routing::mcast::{
-    self, Earlier, Ground, Group, Held, Job, Member, Mft, Orientation, PortMask, Trees,
+    self, Earlier, Group, Held, Job, Member, Mft, MulticastBasis, Orientation, PortMask, Trees,
 };
 use rsm_routing::topology::{EndpointKind, SwitchIdx, Topology};
 use rsm_routing::verify::verify_multicast;
@@ -28,7 +28,7 @@ const RUNS: usize = 5;
 struct Bed {
     topology: Topology,
     routing: Routing,
-    ground: Ground,
+    basis: MulticastBasis,
 }
 
 impl Bed {
@@ -40,18 +40,18 @@ impl Bed {
         let routing = route(EngineKind::FabricTree, &topology, &options, None);
         let routing = routing.expect("a tree can be routed");
         Bed {
-            ground: ground(&topology, &routing),
+            basis: basis(&topology, &routing),
             topology,
             routing,
         }
     }
 }
 
-fn ground(topology: &Topology, routing: &Routing) -> Ground {
+fn basis(topology: &Topology, routing: &Routing) -> MulticastBasis {
     let ranking = routing.ranking.as_ref().expect("the engine ranks switches");
     let orientation = Orientation::of(topology, ranking).expect("it ranks all of them");
     let capacities = vec![0x3FFF; topology.switch_count()];
-    Ground::new(topology, &capacities, orientation, true)
+    MulticastBasis::new(topology, &capacities, orientation, true)
 }
 
 fn hosts(topology: &Topology) -> Vec<Member> {
@@ -93,14 +93,14 @@ fn many(topology: &Topology) -> Vec<Arc<Group>> {
 
 fn job<'a>(
     bed: &'a Bed,
-    ground: &'a Ground,
+    basis: &'a MulticastBasis,
     groups: &'a [Arc<Group>],
     held: &'a Held<'a>,
 ) -> Job<'a> {
     Job {
         topology: &bed.topology,
         routing: &bed.routing,
-        ground,
+        basis,
         groups,
         held,
     }
@@ -113,7 +113,7 @@ fn held_by(tables: &[Arc<Mft>]) -> impl Fn(SwitchIdx, Lid) -> PortMask + Sync + 
 
 fn plan(bed: &Bed, groups: &[Arc<Group>], held: &Trees) -> Trees {
     let tables = held.tables(bed.topology.switch_count());
-    mcast::plan(&job(bed, &bed.ground, groups, &held_by(&tables)))
+    mcast::plan(&job(bed, &bed.basis, groups, &held_by(&tables)))
 }
 
 /// A cable that the trees use, and whose lower end is a leaf, or is none.
@@ -152,11 +152,11 @@ fn measure_whole(label: &str, bed: &Bed, groups: &[Arc<Group>], held: &Trees) ->
     let tables = held.tables(bed.topology.switch_count());
     let holds = held_by(&tables);
     let (taken, trees) = stopwatch::best(RUNS, || {
-        let fresh = ground(&bed.topology, &bed.routing);
+        let fresh = basis(&bed.topology, &bed.routing);
         mcast::plan(&job(bed, &fresh, groups, &holds))
     });
     println!("{label:<32} whole       trees  {taken}");
-    let order = Some(bed.ground.orientation());
+    let order = Some(bed.basis.orientation());
     let (taken, _) = stopwatch::best(RUNS, || {
         let routes = (&bed.routing.tables, &bed.routing.lanes);
         verify_multicast(&bed.topology, routes, order, &trees, None)
@@ -176,10 +176,10 @@ fn measure_by_changes(
     let tables = held.tables(before.topology.switch_count());
     let holds = held_by(&tables);
     let capacities = vec![0x3FFF; after.topology.switch_count()];
-    let order = || after.ground.orientation().clone();
-    let (taken, (ground, delta)) = stopwatch::best(RUNS, || {
+    let order = || after.basis.orientation().clone();
+    let (taken, (basis, delta)) = stopwatch::best(RUNS, || {
         before
-            .ground
+            .basis
             .follow(
                 &before.topology,
                 &after.topology,
@@ -189,10 +189,10 @@ fn measure_by_changes(
             )
             .expect("a link is followed")
     });
-    println!("{label:<32} by changes  ground {taken}");
+    println!("{label:<32} by changes  basis {taken}");
     let (taken, followed) = stopwatch::best(RUNS, || {
         let earlier = Earlier::new(held, &tables, &delta);
-        let job = job(after, &ground, groups, &holds);
+        let job = job(after, &basis, groups, &holds);
         mcast::follow(&job, &delta, earlier, &BTreeSet::new()).expect("a link is followed")
     });
     assert_eq!(followed.trees, *whole);
@@ -200,7 +200,7 @@ fn measure_by_changes(
     println!("{label:<32} by changes  trees  {taken}, {count} of them");
     let (taken, _) = stopwatch::best(RUNS, || {
         let (topology, routing) = (&after.topology, &after.routing);
-        let order = Some(ground.orientation());
+        let order = Some(basis.orientation());
         verify_multicast(
             topology,
             (&routing.tables, &routing.lanes),

@@ -79,8 +79,8 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Creates the tables of `topology`'s switches: `kind` returns the kind of a port (0 to `count`
-    /// - 1), `row` the VLs of packets from a port of one kind to a port of another.
+    /// Creates the tables of `topology`'s switches. `kind` returns the kind of a port, below
+    /// `count`, and `row` returns the VLs of packets from a port of one kind to a port of another.
     pub fn new(
         topology: &Topology,
         count: u8,

@@ -13,10 +13,10 @@ use rsm_api::v1::foresee_loss_request::Loss;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::answer_cache::AnswerKey;
 use crate::graph::Load;
 use crate::reply::{self, Reply, failure};
-use crate::shared::Shared;
-use crate::shown::Moment;
+use crate::routes_state::Shared;
 use crate::sign_on;
 
 /// Parses the fields of a request from a query string: unknown names and wrong values are refused.
@@ -199,12 +199,12 @@ async fn load(State(shared): State<Arc<Shared>>, uri: Uri) -> Reply {
         Ok(drawn) => drawn,
         Err(error) => return failure(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     };
-    let moment = || Moment::now(shared.subnet.as_ref(), shared.counters.as_deref());
+    let key = || AnswerKey::now(shared.subnet.as_ref(), shared.counters.as_deref());
     let load = move || {
         let load = serde_json::to_vec(&Load::of(&drawn, counters.as_ref()));
         load.map(Bytes::from).map_err(|error| error.to_string())
     };
-    let load = shared.load.get(moment, load).await;
+    let load = shared.load.get(key, load).await;
     match load.unwrap_or_else(|error| Err(error.to_string())) {
         Ok(load) => reply::body(StatusCode::OK, reply::JSON, load),
         Err(error) => failure(StatusCode::INTERNAL_SERVER_ERROR, &error),

@@ -19,7 +19,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::limits::{CHANGES_EVERY, KEEPALIVE, MAX_FOLLOWERS, PROGRESS_EVERY};
 use crate::reply::{self, Reply, failure};
-use crate::shared::Shared;
+use crate::routes_state::Shared;
 
 /// The media type of server-sent events.
 const EVENTS: &str = "text/event-stream";

@@ -4,6 +4,7 @@
 //! JSON routes answer with messages of `rsm.v1`, by the same services as gRPC
 //! ([`rsm_api::Reader`]); the page draws the fabric from [`graph`].
 
+mod answer_cache;
 mod api;
 mod changes;
 mod connection;
@@ -15,10 +16,9 @@ mod netq;
 mod page;
 mod places;
 mod reply;
+mod routes_state;
 mod scrape;
 mod server;
-mod shared;
-mod shown;
 mod sign_on;
 mod ufm;
 

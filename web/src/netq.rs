@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::reply::{self, Reply, failure};
-use crate::shared::Shared;
+use crate::routes_state::Shared;
 
 /// The calls that are sent with POST although they only read.
 const POSTED: [&str; 2] = [LOGIN, GRAPH];

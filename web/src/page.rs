@@ -9,7 +9,7 @@ use axum::http::HeaderMap;
 use axum::routing::get;
 
 use crate::reply;
-use crate::shared::Shared;
+use crate::routes_state::Shared;
 
 /// A file of the page.
 struct File {

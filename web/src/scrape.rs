@@ -11,11 +11,11 @@ use axum::routing::get;
 use serde::Deserialize;
 use tokio::task::JoinError;
 
+use crate::answer_cache::AnswerKey;
 use crate::limits::MAX_SHARDS;
 use crate::metrics::{self, Shard};
 use crate::reply::{self, Reply, failure};
-use crate::shared::Shared;
-use crate::shown::Moment;
+use crate::routes_state::Shared;
 
 /// The media type of Prometheus' text format.
 const MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -81,7 +81,7 @@ async fn scrape(State(shared): State<Arc<Shared>>, uri: Uri) -> Reply {
 /// Writes the parts of a scrape. Parts about all ports are shared by simultaneous scrapes; rsm's
 /// own are always current.
 async fn written(shared: &Arc<Shared>, scrape: Scrape) -> Result<Body, JoinError> {
-    let moment = || Moment::now(shared.subnet.as_ref(), shared.counters.as_deref());
+    let key = || AnswerKey::now(shared.subnet.as_ref(), shared.counters.as_deref());
     let mut parts = Vec::new();
     if scrape.has_own() {
         // Links are counted where the graph is made; a graph as old as a page's is good enough.
@@ -99,13 +99,13 @@ async fn written(shared: &Arc<Shared>, scrape: Scrape) -> Result<Body, JoinError
             true => &shared.sums_with_ports,
             false => &shared.sums,
         };
-        parts.push(kept.get(moment, sums).await?);
+        parts.push(kept.get(key, sums).await?);
     }
     if let Scrape::Ports(shard) = scrape {
         let exporter = Arc::clone(shared);
         let make = move || exporter.exporter.ports(shard);
         let places = Arc::clone(&shared.port_scrapes);
-        let text = shared.port_texts.get(shard, places, moment, make).await?;
+        let text = shared.port_texts.get(shard, places, key, make).await?;
         parts.push(text.bytes());
     }
     let parts = parts.into_iter().map(Ok::<_, Infallible>);

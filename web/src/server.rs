@@ -19,6 +19,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower::Service as _;
 
+use crate::answer_cache::{CachedAnswer, SharedTexts};
 use crate::connection::WriteTimeoutStream;
 use crate::graph::GraphCache;
 use crate::limits::{
@@ -28,8 +29,7 @@ use crate::limits::{
 use crate::metrics::{Counted, Exporter};
 use crate::places::{Place, Places};
 use crate::reply::{self, Reply};
-use crate::shared::Shared;
-use crate::shown::{SharedTexts, Shown};
+use crate::routes_state::Shared;
 use crate::sign_on::SignOn;
 use crate::ufm::{self, Ufm, UfmSettings};
 use crate::{api, changes, guard, netq, page, scrape};
@@ -121,9 +121,9 @@ impl HttpServer {
             exporter: Exporter::new(&backend, counted),
             counters: backend.counters,
             subnet: backend.subnet,
-            load: Shown::default(),
-            sums: Shown::default(),
-            sums_with_ports: Shown::default(),
+            load: CachedAnswer::default(),
+            sums: CachedAnswer::default(),
+            sums_with_ports: CachedAnswer::default(),
             port_texts: SharedTexts::default(),
             port_scrapes: Arc::new(Semaphore::new(MAX_PORT_SCRAPES)),
             followers: Arc::new(Semaphore::new(MAX_FOLLOWERS)),

@@ -245,12 +245,12 @@ impl<Q: List, K: Key + Clone> Listing<Q, K> {
         Ok((request, listing))
     }
 
-    /// The key of the last item of the previous page, if there is one.
+    /// [`Cursor::after`] of the request.
     pub(super) fn after(&self) -> Option<K> {
         self.cursor.after.clone()
     }
 
-    /// The number of items to fetch: one more than a page, to see whether another page follows.
+    /// [`Cursor::limit`] of the request.
     pub(super) fn limit(&self) -> usize {
         self.cursor.limit()
     }

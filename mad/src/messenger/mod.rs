@@ -89,7 +89,6 @@ pub struct Messenger {
     port: Arc<dyn SaPort>,
     way: Way,
     deliveries: VecDeque<Delivery>,
-    /// The number of messages that the messenger accepted and the transport then refused.
     lost: u64,
 }
 

@@ -17,11 +17,11 @@ pub(super) struct Claim {
     pub(super) holders_port: usize,
 }
 
-/// The real origin of a host's inventory.
+/// The origin of an inventory that is not the host's own.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Foreign {
+pub(super) enum InventoryOrigin {
     /// The GUIDs belong to this host of the fabric.
-    Of(String),
+    OtherHost(String),
     /// The fabric has none of the inventory's GUIDs, and has all of the host's ports under other
     /// GUIDs.
     Unknown,
@@ -37,7 +37,7 @@ pub(super) struct JoinFaults {
     /// The ports that another host holds.
     pub(super) claims: Vec<Claim>,
     /// The origin of the inventory, if it is not this host.
-    pub(super) foreign: Option<Foreign>,
+    pub(super) foreign: Option<InventoryOrigin>,
 }
 
 /// Decides which host holds each port of the fabric, and returns the matches with their faults, by
@@ -51,7 +51,7 @@ pub(super) fn settle(
         .iter()
         .zip(joins)
         .map(|((name, record), own)| {
-            let foreign = foreign(name, &own, fabric);
+            let foreign = foreign_origin(name, &own, fabric);
             let own = match foreign {
                 // A foreign inventory is worth as much as a machine type: its names belong to this
                 // host, its GUIDs do not.
@@ -120,7 +120,7 @@ pub(super) fn settle(
 
 /// The real origin of an inventory, if at least three quarters of its GUIDs are not this host's and
 /// the fabric has the host by name.
-fn foreign(name: &str, own: &HostJoin, fabric: &GpuFabric) -> Option<Foreign> {
+fn foreign_origin(name: &str, own: &HostJoin, fabric: &GpuFabric) -> Option<InventoryOrigin> {
     let name = fabric.described_host(name)?;
     let by_guid =
         |joined: &&Joined| matches!(joined, Joined::Port { by, .. } if *by < JoinKey::Description);
@@ -133,7 +133,7 @@ fn foreign(name: &str, own: &HostJoin, fabric: &GpuFabric) -> Option<Foreign> {
     let known = joined.len();
     if known == 0 {
         let unknown = own.unknown_guids.len();
-        return (unknown > 1).then_some(Foreign::Unknown);
+        return (unknown > 1).then_some(InventoryOrigin::Unknown);
     }
     let mut others: BTreeMap<&str, usize> = BTreeMap::new();
     for &index in &joined {
@@ -144,5 +144,5 @@ fn foreign(name: &str, own: &HostJoin, fabric: &GpuFabric) -> Option<Foreign> {
         }
     }
     let (host, count) = others.into_iter().max_by_key(|&(_, count)| count)?;
-    (known > 1 && 4 * count >= 3 * known).then(|| Foreign::Of(host.to_owned()))
+    (known > 1 && 4 * count >= 3 * known).then(|| InventoryOrigin::OtherHost(host.to_owned()))
 }

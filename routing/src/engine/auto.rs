@@ -263,7 +263,7 @@ struct Others {
     offered: Vec<SuggestedEngine>,
     /// The number of paths to a switch that `nue` may compute.
     paths: usize,
-    /// The end of a sentence about engines that were not tried.
+    /// The end of the reason's sentence: the engines that were not tried.
     note: String,
 }
 

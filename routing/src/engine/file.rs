@@ -9,8 +9,8 @@ use crate::topology::{Destination, PortUse, SwitchIdx, Topology};
 /// The tables of a file ([`Options::tables`]); a LID belongs to the port that the file states for
 /// it.
 ///
-/// - *Guarantee*: the guarantee of the file. A LID that the file does not lead to its port from
-///   some switch (because it is not in the file, or because of a fault) has the entries of
+/// - *Guarantee*: that of the file. A LID whose port the file's entries do not reach from every
+///   switch (the file lacks the LID, or a fault breaks its path) has the entries of
 ///   [`updn`](super::UpDn) on all switches, so that everything is reached; the proof shows whether
 ///   both together are sound.
 /// - *Needs*: one VL, as long as the tables need no more.

@@ -11,7 +11,7 @@ use crate::topology::levels;
 
 /// Shortest paths over any graph, balanced over equal-cost neighbours and parallel links.
 ///
-/// Roots and an earlier ranking have no effect on it.
+/// Roots and an earlier ranking have no effect on this engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MinHop;
 

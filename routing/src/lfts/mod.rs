@@ -39,7 +39,7 @@ const LIDS: usize = Lid::UNICAST_LAST.0 as usize + 1;
 pub struct Dump {
     /// The switches in the order of the file.
     pub switches: Vec<DumpedSwitch>,
-    /// The GUID of the port that held each LID when the file was written, as far as the file says.
+    /// The GUID of the port that held each LID when the file was written, if the file states it.
     pub owners: BTreeMap<Lid, Guid>,
 }
 

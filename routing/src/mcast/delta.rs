@@ -11,7 +11,7 @@ use crate::topology::{SwitchIdx, Topology};
 /// The difference between a fabric and the previous one. Fields hold the new switch numbers, unless
 /// they state otherwise.
 #[derive(Debug, Default)]
-pub struct GroundDelta {
+pub struct BasisDelta {
     numbers: Option<Numbers>,
     /// Switches that have gone, by their old numbers.
     pub(super) gone: Vec<SwitchIdx>,
@@ -38,7 +38,7 @@ struct Numbers {
     old: Vec<Option<SwitchIdx>>,
 }
 
-impl GroundDelta {
+impl BasisDelta {
     /// Whether switch numbers have changed.
     pub fn is_renumbered(&self) -> bool {
         self.numbers.is_some()
@@ -126,7 +126,7 @@ struct Link {
 }
 
 /// Computes the difference between `before` and `after`, except `shortened`.
-pub(super) fn between(before: &Side<'_>, after: &Side<'_>) -> GroundDelta {
+pub(super) fn between(before: &Side<'_>, after: &Side<'_>) -> BasisDelta {
     let mut delta = match_switches(before.topology, after.topology);
     let same_order = has_same_order(before, after, &delta);
     let mut changed: Vec<(SwitchIdx, Option<SwitchIdx>)> = Vec::new();
@@ -150,7 +150,7 @@ pub(super) fn between(before: &Side<'_>, after: &Side<'_>) -> GroundDelta {
 
 /// Records the differences between the links of a switch that both fabrics have.
 fn note_links(
-    delta: &mut GroundDelta,
+    delta: &mut BasisDelta,
     before: &Side<'_>,
     old: SwitchIdx,
     after: &Side<'_>,
@@ -188,14 +188,14 @@ fn note_links(
 }
 
 /// Matches switches by GUID; both topologies are sorted by GUID.
-fn match_switches(before: &Topology, after: &Topology) -> GroundDelta {
+fn match_switches(before: &Topology, after: &Topology) -> BasisDelta {
     let guids = |topology: &Topology| {
         let switches = topology.switches().iter();
         switches.map(|switch| switch.guid).collect::<Vec<_>>()
     };
     let (then, now) = (guids(before), guids(after));
     if then == now {
-        return GroundDelta::default();
+        return BasisDelta::default();
     }
     let find = |guids: &[_], guid| {
         let index = guids.binary_search(guid).ok();
@@ -210,16 +210,16 @@ fn match_switches(before: &Topology, after: &Topology) -> GroundDelta {
     let gone = gone.filter(|&old| numbers.new[old.index()].is_none());
     let came = after.indices();
     let came = came.filter(|&new| numbers.old[new.index()].is_none());
-    GroundDelta {
+    BasisDelta {
         gone: gone.collect(),
         came: came.collect(),
         numbers: Some(numbers),
-        ..GroundDelta::default()
+        ..BasisDelta::default()
     }
 }
 
 /// Whether the switches of both fabrics have the same order, from above to below.
-fn has_same_order(before: &Side<'_>, after: &Side<'_>, delta: &GroundDelta) -> bool {
+fn has_same_order(before: &Side<'_>, after: &Side<'_>, delta: &BasisDelta) -> bool {
     let then = before.orientation.highest_first().iter();
     let then = then.filter_map(|&old| delta.number(old));
     let now = after.orientation.highest_first().iter().copied();
@@ -231,7 +231,7 @@ fn has_same_links(
     old: SwitchIdx,
     after: &Side<'_>,
     new: SwitchIdx,
-    delta: &GroundDelta,
+    delta: &BasisDelta,
 ) -> bool {
     let (mut then, mut now) = (before.topology.groups(old), after.topology.groups(new));
     then.len() == now.len()
@@ -247,7 +247,7 @@ fn has_same_links(
 pub(super) fn shortened(
     (before, was_capable): (&Side<'_>, &[bool]),
     (after, is_capable): (&Side<'_>, &[bool]),
-    delta: &GroundDelta,
+    delta: &BasisDelta,
 ) -> HashMap<SwitchIdx, Vec<SwitchIdx>> {
     let mut shortened: HashMap<SwitchIdx, Vec<SwitchIdx>> = HashMap::new();
     for &low in &delta.hung {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rsm_ids::Lid;
 
 use super::plan::{plan_oriented, sorted};
-use super::{GroundDelta, Group, Job, Member, Mft, PortMask, Tree, Trees};
+use super::{BasisDelta, Group, Job, Member, Mft, PortMask, Tree, Trees};
 use crate::topology::SwitchIdx;
 
 /// The earlier trees, with the numbers of the present switches.
@@ -24,7 +24,7 @@ pub struct Earlier {
 
 impl Earlier {
     /// Reduces `trees`, and the `tables` derived from them, to the remainder after `delta`.
-    pub fn new(trees: &Trees, tables: &[Arc<Mft>], delta: &GroundDelta) -> Earlier {
+    pub fn new(trees: &Trees, tables: &[Arc<Mft>], delta: &BasisDelta) -> Earlier {
         if !delta.is_renumbered() {
             return Earlier {
                 trees: trees.clone(),
@@ -55,7 +55,7 @@ impl Earlier {
 
 /// Renumbers the switches of a tree. Numbers follow GUIDs before and after, so that sorted lists
 /// stay sorted.
-fn renumbered(tree: &Tree, delta: &GroundDelta) -> Tree {
+fn renumbered(tree: &Tree, delta: &BasisDelta) -> Tree {
     let members = |members: &[Member]| -> Vec<Member> {
         let kept = members.iter().filter_map(|member| {
             let switch = delta.number(member.switch)?;
@@ -100,11 +100,11 @@ pub struct Followed {
 /// The reason, in a few words, why the result cannot be derived from the changes.
 pub fn follow(
     job: &Job<'_>,
-    delta: &GroundDelta,
+    delta: &BasisDelta,
     earlier: Earlier,
     held_otherwise: &BTreeSet<Lid>,
 ) -> Result<Followed, &'static str> {
-    if !job.ground.unicast_follows {
+    if !job.basis.unicast_follows {
         return Err("the routes follow no order");
     }
     let known = &earlier.trees.by_mlid;
@@ -123,15 +123,15 @@ pub fn follow(
     };
     let due = job.groups.iter().filter(|group| stays(group).is_none());
     let due: Vec<&Arc<Group>> = due.collect();
-    let (trees, homeless) = plan_oriented(job, &due);
-    if !homeless.is_empty() {
+    let (trees, unserved) = plan_oriented(job, &due);
+    if !unserved.is_empty() {
         return Err("members have no common top");
     }
     Ok(merge(job.groups, earlier, trees))
 }
 
 /// The multicast LIDs whose trees contain a changed link.
-fn with_other_links(delta: &GroundDelta, earlier: &Earlier) -> BTreeSet<Lid> {
+fn with_other_links(delta: &BasisDelta, earlier: &Earlier) -> BTreeSet<Lid> {
     let mut cut = earlier.cut.clone();
     for (switch, ports) in &delta.ports {
         let entries = earlier.tables[switch.index()].entries();
@@ -149,8 +149,8 @@ impl Tree {
 }
 
 /// Whether the path from the top of `tree` to one of its switches may be shorter than before.
-fn is_shortened(job: &Job<'_>, delta: &GroundDelta, tree: &Tree) -> bool {
-    let Some(class) = job.ground.class_of(tree.group.mlid) else {
+fn is_shortened(job: &Job<'_>, delta: &BasisDelta, tree: &Tree) -> bool {
+    let Some(class) = job.basis.class_of(tree.group.mlid) else {
         return false;
     };
     let Some(shortened) = delta
@@ -161,12 +161,12 @@ fn is_shortened(job: &Job<'_>, delta: &GroundDelta, tree: &Tree) -> bool {
         return false;
     };
     let switches = || tree.masks.iter().map(|&(switch, _)| switch);
-    let top = switches().min_by_key(|&switch| job.ground.orientation().place(switch));
+    let top = switches().min_by_key(|&switch| job.basis.orientation().place(switch));
     let Some(lows) = top.and_then(|top| shortened.get(&top)) else {
         return false;
     };
-    let reach = job.ground.reach(job.topology, class);
-    let slots = || switches().map(|switch| job.ground.slot(switch));
+    let reach = job.basis.reach(job.topology, class);
+    let slots = || switches().map(|switch| job.basis.slot(switch));
     lows.iter()
         .any(|&low| slots().any(|slot| reach.is_below(slot, low)))
 }

@@ -96,7 +96,7 @@ fn masters(job: &Job<'_>, islands: &BTreeMap<Key, BTreeSet<u32>>) -> BTreeMap<Ke
     let nothing_to_lose = !needs.is_sound();
     let mut masters = BTreeMap::new();
     for (&(levels, class), islands) in islands {
-        let reach = job.ground.reach(job.topology, class);
+        let reach = job.basis.reach(job.topology, class);
         let mut master = Master {
             depth: vec![FAR; job.topology.switch_count()],
             ups: vec![None; job.topology.switch_count()],
@@ -197,7 +197,7 @@ impl<'a> Search<'a, '_> {
 
     /// The switches of the island that can multicast.
     fn switches(&self) -> impl Iterator<Item = SwitchIdx> {
-        let switches = self.job.ground.orientation().highest_first().iter();
+        let switches = self.job.basis.orientation().highest_first().iter();
         switches.copied().filter(|&switch| {
             self.reach.is_capable(switch)
                 && self.reach.island(self.job.topology, switch) == self.island

@@ -14,18 +14,18 @@
 //! switches hold and that no difference of the fabric concerns would therefore not change in a new
 //! plan: [`follow`] returns the result of [`plan`], but examines only the other trees.
 
+mod basis;
 mod delta;
 mod follow;
-mod ground;
 mod grow;
 mod masters;
 mod plan;
 mod reach;
 mod span;
 
-pub use delta::GroundDelta;
+pub use basis::MulticastBasis;
+pub use delta::BasisDelta;
 pub use follow::{Earlier, Followed, follow};
-pub use ground::Ground;
 pub use plan::{Held, Job, plan};
 
 pub use crate::tables::{BLOCK_MLIDS, Group, Member, Mft, POSITION_PORTS, PortMask, Tree, Trees};

@@ -7,11 +7,11 @@ use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
-use super::ground::offset;
+use super::basis::offset;
 use super::grow::{Up, grow};
 use super::reach::Reach;
-use super::span::{self, Homeless};
-use super::{Ground, Group, Member, PortMask, Tree, Trees, masters};
+use super::span::{self, UnservedMembers};
+use super::{Group, Member, MulticastBasis, PortMask, Tree, Trees, masters};
 use crate::engine::Routing;
 use crate::topology::{SwitchIdx, Topology};
 
@@ -25,8 +25,8 @@ pub struct Job<'a> {
     pub topology: &'a Topology,
     /// The unicast routes.
     pub routing: &'a Routing,
-    /// The ground of this topology and these routes.
-    pub ground: &'a Ground,
+    /// The basis of this topology and these routes.
+    pub basis: &'a MulticastBasis,
     /// The groups, sorted by multicast LID and without duplicates.
     pub groups: &'a [Arc<Group>],
     /// The masks that switches hold.
@@ -42,16 +42,16 @@ pub(super) struct Site {
 
 /// Finds a tree for each group.
 ///
-/// Trees follow the ground's orientation if members have a common top. If they have none, or the
+/// Trees follow the basis's orientation if members have a common top. If they have none, or the
 /// unicast routes follow no orientation, [`plan`] keeps trees only if they close no credit loop
 /// with the unicast routes, or if the unicast routes close one without them; otherwise all groups
 /// get parts of master trees. Members that no such tree serves belong to none of [`Tree::parts`].
 pub fn plan(job: &Job<'_>) -> Trees {
-    let follows = job.ground.unicast_follows;
+    let follows = job.basis.unicast_follows;
     let oriented = (follows || job.routing.lanes.is_single()).then(|| {
         let groups: Vec<&Arc<Group>> = job.groups.iter().collect();
-        let (mut trees, homeless) = plan_oriented(job, &groups);
-        let stands = (follows && homeless.is_empty()) || span::settle(job, &mut trees, homeless);
+        let (mut trees, unserved) = plan_oriented(job, &groups);
+        let stands = (follows && unserved.is_empty()) || span::settle(job, &mut trees, unserved);
         stands.then_some(trees)
     });
     let trees = oriented
@@ -63,16 +63,19 @@ pub fn plan(job: &Job<'_>) -> Trees {
     }
 }
 
-/// Plans a tree by the ground's orientation for each of `groups`. Second, the members that have no
-/// common top.
-pub(super) fn plan_oriented(job: &Job<'_>, groups: &[&Arc<Group>]) -> (Vec<Tree>, Vec<Homeless>) {
+/// Plans a tree by the basis's orientation for each of `groups`. Also returns the members that have
+/// no common top.
+pub(super) fn plan_oriented(
+    job: &Job<'_>,
+    groups: &[&Arc<Group>],
+) -> (Vec<Tree>, Vec<UnservedMembers>) {
     let sites: Vec<(usize, Site, Option<SwitchIdx>)> = groups
         .par_iter()
         .enumerate()
         .flat_map_iter(|(index, group)| {
             let sites = find_sites(job, group).into_iter();
             sites.map(move |site| {
-                let reach = job.ground.reach(job.topology, site.class);
+                let reach = job.basis.reach(job.topology, site.class);
                 let top = find_top(job, reach, group.mlid, &site.members);
                 (index, site, top)
             })
@@ -85,8 +88,8 @@ pub(super) fn plan_oriented(job: &Job<'_>, groups: &[&Arc<Group>]) -> (Vec<Tree>
     let depths: BTreeMap<(usize, SwitchIdx), Vec<u16>> = tops
         .into_par_iter()
         .map(|(class, top)| {
-            let reach = job.ground.reach(job.topology, class);
-            let depths = reach.depths(job.topology, job.ground.orientation(), top);
+            let reach = job.basis.reach(job.topology, class);
+            let depths = reach.depths(job.topology, job.basis.orientation(), top);
             ((class, top), depths)
         })
         .collect();
@@ -113,20 +116,20 @@ pub(super) fn plan_oriented(job: &Job<'_>, groups: &[&Arc<Group>]) -> (Vec<Tree>
             is_oriented: true,
         })
         .collect();
-    let mut homeless = Vec::new();
+    let mut unserved = Vec::new();
     for ((index, site, top), masks) in sites.into_iter().zip(masks) {
         if top.is_some() {
             trees[index].masks.extend(masks);
             trees[index].parts.push(site.members);
         } else {
-            homeless.push(Homeless {
+            unserved.push(UnservedMembers {
                 index,
                 class: site.class,
                 members: site.members,
             });
         }
     }
-    (trees, homeless)
+    (trees, unserved)
 }
 
 /// Sorts the parts and masks of a tree.
@@ -141,10 +144,10 @@ pub(super) fn find_sites(job: &Job<'_>, group: &Group) -> Vec<Site> {
     if !group.mlid.is_multicast() {
         return Vec::new();
     }
-    let Some(class) = job.ground.class_of(group.mlid) else {
+    let Some(class) = job.basis.class_of(group.mlid) else {
         return Vec::new();
     };
-    let reach = job.ground.reach(job.topology, class);
+    let reach = job.basis.reach(job.topology, class);
     let mut islands: BTreeMap<u32, Vec<Member>> = BTreeMap::new();
     for &member in &group.members {
         if reach.is_capable(member.switch) {
@@ -168,7 +171,7 @@ fn find_top(job: &Job<'_>, reach: &Reach, mlid: Lid, members: &[Member]) -> Opti
     let mut votes: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
     for at in members.chunk_by(|a, b| a.switch == b.switch) {
         let switch = at[0].switch;
-        switches.grow_and_insert(job.ground.slot(switch));
+        switches.grow_and_insert(job.basis.slot(switch));
         let top = held_top(job, reach, mlid, switch, &mut found);
         *votes.entry(top).or_default() += 1;
     }
@@ -186,7 +189,7 @@ fn find_top(job: &Job<'_>, reach: &Reach, mlid: Lid, members: &[Member]) -> Opti
 /// The mask that a switch holds, or none where trees have to be proved together: there the tree of
 /// one group could otherwise depend on earlier attempts, and planning would never come to rest.
 fn held(job: &Job<'_>, switch: SwitchIdx, mlid: Lid) -> PortMask {
-    if job.ground.unicast_follows {
+    if job.basis.unicast_follows {
         (job.held)(switch, mlid)
     } else {
         PortMask::EMPTY
@@ -221,7 +224,7 @@ fn held_top(
 
 /// The links of a switch that lead up.
 fn ups<'a>(job: &'a Job<'_>, switch: SwitchIdx) -> impl Iterator<Item = Up> + 'a {
-    let orientation = job.ground.orientation();
+    let orientation = job.basis.orientation();
     job.topology
         .groups(switch)
         .filter(move |group| orientation.is_above(group.neighbour, switch))

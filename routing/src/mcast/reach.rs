@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use super::{GroundDelta, Orientation};
+use super::{BasisDelta, Orientation};
 use crate::topology::{SwitchIdx, Topology};
 
 /// The mark of an unreachable switch, in place of a number of hops.
@@ -31,7 +31,7 @@ impl Slots {
     }
 
     /// The slots of the fabric after `delta`; remaining switches keep their slots.
-    pub(super) fn follow(&self, delta: &GroundDelta) -> Slots {
+    pub(super) fn follow(&self, delta: &BasisDelta) -> Slots {
         let mut slots = Slots {
             by_switch: self.by_switch.clone(),
             free: self.free.clone(),
@@ -108,7 +108,7 @@ impl Reach {
         orientation: &Orientation,
         is_capable: Vec<bool>,
         slots: &Slots,
-        delta: &GroundDelta,
+        delta: &BasisDelta,
     ) -> Reach {
         let earlier = || topology.indices().map(|switch| delta.earlier(switch));
         let mut reach = Reach {

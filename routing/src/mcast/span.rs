@@ -13,8 +13,8 @@ use crate::verify::Dependencies;
 /// that many of the highest switches fail, others rarely succeed.
 const TOPS_TRIED: usize = 16;
 
-/// Members of a group that have no tree.
-pub(super) struct Homeless {
+/// Members of a group that no tree serves yet.
+pub(super) struct UnservedMembers {
     /// The index of the group among the job's groups.
     pub(super) index: usize,
     pub(super) class: usize,
@@ -26,7 +26,7 @@ pub(super) struct Homeless {
 ///
 /// If the routes follow no orientation, this first proves the trees in `trees`. Returns whether
 /// they are sound and none of their members lacks a tree; if not, none of the trees may be used.
-pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], homeless: Vec<Homeless>) -> bool {
+pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], unserved: Vec<UnservedMembers>) -> bool {
     let mut needs = Dependencies::of(job.topology, &job.routing.tables);
     // Routes that can deadlock without multicast are the operator's decision; trees do not worsen
     // that.
@@ -34,34 +34,33 @@ pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], homeless: Vec<Homeless>)
     for tree in trees.iter() {
         needs.add_multicast(&tree.masks);
     }
-    let stands = nothing_to_lose
-        || job.ground.unicast_follows
-        || (homeless.is_empty() && needs.is_acyclic());
+    let stands =
+        nothing_to_lose || job.basis.unicast_follows || (unserved.is_empty() && needs.is_acyclic());
     if !stands {
         return false;
     }
-    let mut by_island: BTreeMap<(usize, u32), Vec<Homeless>> = BTreeMap::new();
-    for one in homeless {
-        let reach = job.ground.reach(job.topology, one.class);
+    let mut by_island: BTreeMap<(usize, u32), Vec<UnservedMembers>> = BTreeMap::new();
+    for one in unserved {
+        let reach = job.basis.reach(job.topology, one.class);
         if let Some(member) = one.members.first() {
             let island = reach.island(job.topology, member.switch);
             by_island.entry((one.class, island)).or_default().push(one);
         }
     }
-    for ((class, island), homeless) in by_island {
-        let reach = job.ground.reach(job.topology, class);
-        let tops = job.ground.orientation().highest_first().iter().copied();
+    for ((class, island), unserved) in by_island {
+        let reach = job.basis.reach(job.topology, class);
+        let tops = job.basis.orientation().highest_first().iter().copied();
         let tops =
             tops.filter(|&top| reach.is_capable(top) && reach.island(job.topology, top) == island);
         for top in tops.take(TOPS_TRIED) {
-            let masks = span(job, reach, top, &homeless);
+            let masks = span(job, reach, top, &unserved);
             let mut with = needs.clone();
             for masks in &masks {
                 with.add_multicast(masks);
             }
             if nothing_to_lose || with.is_acyclic() {
                 needs = with;
-                for (one, masks) in homeless.into_iter().zip(masks) {
+                for (one, masks) in unserved.into_iter().zip(masks) {
                     let tree = &mut trees[one.index];
                     tree.masks.extend(masks);
                     tree.parts.push(one.members);
@@ -74,12 +73,12 @@ pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], homeless: Vec<Homeless>)
     true
 }
 
-/// For each of `homeless`, its part of the tree of shortest paths from `top`.
+/// For each of `unserved`, its part of the tree of shortest paths from `top`.
 fn span(
     job: &Job<'_>,
     reach: &Reach,
     top: SwitchIdx,
-    homeless: &[Homeless],
+    unserved: &[UnservedMembers],
 ) -> Vec<Vec<(SwitchIdx, PortMask)>> {
     let mut depth = vec![FAR; job.topology.switch_count()];
     let mut ups: Vec<Option<Up>> = vec![None; job.topology.switch_count()];
@@ -104,7 +103,7 @@ fn span(
             }
         }
     }
-    homeless
+    unserved
         .iter()
         .map(|one| grow(&one.members, top, &depth, |switch| ups[switch.index()]))
         .collect()

@@ -1,7 +1,7 @@
 //! Draws a histogram of links by load.
 
 use super::svg::{Anchor, Svg};
-use super::{Direction, Drawn, MARGIN, WIDTH};
+use super::{Direction, MARGIN, PlottedLink, WIDTH};
 
 const BINS: usize = 40;
 
@@ -14,7 +14,7 @@ const HEIGHT: f64 = 200.0;
 
 /// Draws the histogram from the height `y` on: the number of links at each load, in multiples of
 /// the mean.
-pub(super) fn draw(svg: &mut Svg, links: &[Drawn], y: f64) {
+pub(super) fn draw(svg: &mut Svg, links: &[PlottedLink], y: f64) {
     svg.text((MARGIN, y), 14.0, Anchor::Start, "links by load");
     let top = y + 30.0;
     let bottom = top + HEIGHT;

@@ -98,7 +98,7 @@ impl Direction {
 
 /// A link in the histogram.
 #[derive(Clone, Copy)]
-struct Drawn {
+struct PlottedLink {
     direction: Direction,
     /// The time that the link takes for its paths, relative to the time of all links sharing the
     /// paths of all.
@@ -142,7 +142,7 @@ fn lines(text: &str) -> Vec<String> {
 }
 
 /// The links, in the order of the scene.
-fn drawn(scene: &Scene<'_>) -> Vec<Drawn> {
+fn drawn(scene: &Scene<'_>) -> Vec<PlottedLink> {
     let level = |guid: Guid| {
         let switch = scene.topology.switch_by_guid(guid);
         let level = switch.and_then(|switch| scene.levels.get(switch.index()));
@@ -151,7 +151,7 @@ fn drawn(scene: &Scene<'_>) -> Vec<Drawn> {
     let paths: u64 = scene.links.iter().map(|link| link.paths).sum();
     let rates: u64 = scene.links.iter().map(|link| u64::from(link.rate)).sum();
     let mean = paths as f64 / rates.max(1) as f64;
-    let draw = |link: &LinkUse| Drawn {
+    let draw = |link: &LinkUse| PlottedLink {
         direction: match level(link.switch).cmp(&level(link.peer)) {
             std::cmp::Ordering::Greater => Direction::Up,
             std::cmp::Ordering::Less => Direction::Down,

@@ -40,7 +40,7 @@ pub struct Tree {
     /// The sets of members that reach each other, each sorted. A member in no part is not served:
     /// its switch cannot multicast, or no tree to it is free of credit loops.
     pub parts: Vec<Vec<Member>>,
-    /// Whether the whole tree follows the orientation of its ground.
+    /// Whether the whole tree follows the orientation of its basis.
     pub is_oriented: bool,
 }
 

@@ -28,8 +28,6 @@ pub enum LinkEnd {
 pub struct IdleLinks {
     /// The output ports that lead to idle links, by switch.
     ports: BTreeMap<SwitchIdx, FixedBitSet>,
-    /// The dark switches: all of their links to switches have a closed end, so that no packet
-    /// passes.
     dark: FixedBitSet,
 }
 

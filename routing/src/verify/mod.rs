@@ -4,7 +4,6 @@
 //! without a link discards packets, and causes no panic.
 
 mod along;
-mod beside;
 mod check;
 mod cycles;
 mod delta;
@@ -16,10 +15,10 @@ mod multicast;
 mod sets;
 mod tally;
 mod transition;
+mod unwritten;
 mod walk;
 
 pub use along::{Stages, stages_along, stages_along_opening};
-pub use beside::Unwritten;
 pub use check::{Verified, mixture_is_acyclic, verify, verify_on_lanes, verify_whole};
 pub use delta::{Candidate, Changed, Inconclusive, ProvedTables, verify_changes};
 pub use dependencies::Dependencies;
@@ -32,6 +31,7 @@ pub use sets::{
 };
 pub use tally::Tally;
 pub use transition::stages;
+pub use unwritten::Unwritten;
 
 use rsm_ids::{Guid, Lid, PortNum};
 

@@ -10,7 +10,9 @@ use common::{Fabric, pgft, ring};
 use proptest::prelude::*;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::engine::{EngineKind, Options, Routing, route};
-use rsm_routing::mcast::{self, Ground, Group, Job, Member, Orientation, PortMask, Tree, Trees};
+use rsm_routing::mcast::{
+    self, Group, Job, Member, MulticastBasis, Orientation, PortMask, Tree, Trees,
+};
 use rsm_routing::topology::{EndpointKind, SwitchIdx, Topology};
 use rsm_routing::verify::{
     Dependencies, LaneDependencies, MulticastReport, MulticastWitness, verify_lanes,
@@ -26,7 +28,7 @@ const MLID: Lid = Lid(0xC001);
 struct Bed {
     topology: Topology,
     routing: Routing,
-    ground: Ground,
+    basis: MulticastBasis,
     unicast_follows: bool,
     unicast_is_free: bool,
 }
@@ -47,7 +49,7 @@ impl Bed {
         };
         assert!(unicast_is_free || !unicast_follows, "an order is a proof");
         Bed {
-            ground: Ground::new(&topology, capacities, orientation, unicast_follows),
+            basis: MulticastBasis::new(&topology, capacities, orientation, unicast_follows),
             unicast_follows,
             unicast_is_free,
             routing,
@@ -70,14 +72,14 @@ impl Bed {
         mcast::plan(&Job {
             topology: &self.topology,
             routing: &self.routing,
-            ground: &self.ground,
+            basis: &self.basis,
             groups,
             held: &held,
         })
     }
 
     fn verify(&self, trees: &Trees) -> MulticastReport {
-        let orientation = self.unicast_follows.then(|| self.ground.orientation());
+        let orientation = self.unicast_follows.then(|| self.basis.orientation());
         verify_multicast(
             &self.topology,
             (&self.routing.tables, &self.routing.lanes),
@@ -307,7 +309,7 @@ fn a_broken_link_moves_only_trees_that_use_it() {
     let orientation = Orientation::of(&degraded, routing.ranking.as_ref().unwrap()).unwrap();
     let capacities = vec![ROOM; degraded.switch_count()];
     let after = Bed {
-        ground: Ground::new(&degraded, &capacities, orientation, true),
+        basis: MulticastBasis::new(&degraded, &capacities, orientation, true),
         topology: degraded,
         routing,
         unicast_follows: true,
@@ -482,8 +484,8 @@ fn a_tree_against_the_order_is_a_credit_loop_with_unicast() {
     let bed = Bed::ranked(ring(6));
     let trees = bed.plan(&[group(MLID, hosts(&bed.topology))], &Trees::default());
     bed.assert_sound(&trees);
-    let bottom = *bed.ground.orientation().highest_first().last().unwrap();
-    let top = bed.ground.orientation().highest_first()[0];
+    let bottom = *bed.basis.orientation().highest_first().last().unwrap();
+    let top = bed.basis.orientation().highest_first()[0];
     let mut tree = Tree::clone(&trees.by_mlid[&MLID]);
     tree.masks = bed
         .topology

@@ -13,7 +13,8 @@ use proptest::sample::Index;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::engine::{EngineKind, Options, Ranking, Routing, route};
 use rsm_routing::mcast::{
-    Earlier, Followed, Ground, Group, Job, Member, Mft, Orientation, PortMask, Trees, follow, plan,
+    Earlier, Followed, Group, Job, Member, Mft, MulticastBasis, Orientation, PortMask, Trees,
+    follow, plan,
 };
 use rsm_routing::topology::{SwitchIdx, Topology};
 use rsm_routing::verify::{Dependencies, verify_multicast};
@@ -38,7 +39,7 @@ struct Subnet {
 /// The last plan, and its inputs.
 struct Planned {
     topology: Topology,
-    ground: Ground,
+    basis: MulticastBasis,
     trees: Trees,
     tables: Vec<Arc<Mft>>,
 }
@@ -129,18 +130,19 @@ impl Subnet {
             .iter()
             .map(|switch| self.held.get(&switch.guid).unwrap_or(&empty))
             .collect();
-        let ground = Ground::new(&topology, &capacities, orientation.clone(), unicast_follows);
-        let whole = |ground: &Ground| {
+        let basis =
+            MulticastBasis::new(&topology, &capacities, orientation.clone(), unicast_follows);
+        let whole = |basis: &MulticastBasis| {
             let job = Job {
                 topology: &topology,
                 routing: &routing,
-                ground,
+                basis,
                 groups: &groups,
                 held: &|switch: SwitchIdx, mlid| held[switch.index()].mask(mlid),
             };
             plan(&job)
         };
-        let trees = whole(&ground);
+        let trees = whole(&basis);
         let tables = trees.tables(topology.switch_count());
         let verify = |trees: &Trees, looked_at: Option<&BTreeSet<Lid>>| {
             let order = unicast_follows.then_some(&orientation);
@@ -154,22 +156,22 @@ impl Subnet {
             .as_ref()
             .ok_or("nothing was planned")
             .and_then(|planned| {
-                let (ground, delta) = planned.ground.follow(
+                let (basis, delta) = planned.basis.follow(
                     &planned.topology,
                     &topology,
                     &capacities,
                     orientation.clone(),
                     unicast_follows,
                 )?;
-                // The followed ground gives the same trees as one made as a whole.
-                assert_eq!(whole(&ground), trees);
+                // The followed basis gives the same trees as one made as a whole.
+                assert_eq!(whole(&basis), trees);
                 let earlier = Earlier::new(&planned.trees, &planned.tables, &delta);
                 let before = earlier.clone();
                 let held_otherwise = held_otherwise(&held, &earlier.tables);
                 let job = Job {
                     topology: &topology,
                     routing: &routing,
-                    ground: &ground,
+                    basis: &basis,
                     groups: &groups,
                     held: &|switch, mlid| held[switch.index()].mask(mlid),
                 };
@@ -178,7 +180,7 @@ impl Subnet {
                 assert_eq!(followed.tables, tables);
                 assert_eq!(verify(&followed.trees, Some(&followed.concerned)), report);
                 assert_shared(&before, &followed);
-                Ok((ground, followed))
+                Ok((basis, followed))
             });
         self.held.extend(
             topology
@@ -188,18 +190,18 @@ impl Subnet {
                 .map(|(s, t)| (s.guid, Mft::clone(t))),
         );
         self.ranking = routing.ranking;
-        let (told, ground, trees, tables) = match followed {
-            Ok((ground, followed)) => (
+        let (told, basis, trees, tables) = match followed {
+            Ok((basis, followed)) => (
                 Ok(followed.concerned),
-                ground,
+                basis,
                 followed.trees,
                 followed.tables,
             ),
-            Err(why) => (Err(why), ground, trees, tables),
+            Err(why) => (Err(why), basis, trees, tables),
         };
         self.planned = Some(Planned {
             topology,
-            ground,
+            basis,
             trees,
             tables,
         });

@@ -12,7 +12,9 @@ use proptest::prelude::*;
 use rsm_ids::{Lid, PortNum};
 use rsm_routing::engine::{EngineKind, Options, Routing, route};
 use rsm_routing::lanes::{Lanes, Mapping};
-use rsm_routing::mcast::{self, Ground, Group, Job, Member, Orientation, PortMask, Tree, Trees};
+use rsm_routing::mcast::{
+    self, Group, Job, Member, MulticastBasis, Orientation, PortMask, Tree, Trees,
+};
 use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
 use rsm_routing::verify::{Dependencies, MulticastReport, MulticastWitness, verify_multicast};
 
@@ -62,7 +64,7 @@ impl Bed {
         mcast::plan(&Job {
             topology: &self.topology,
             routing: &self.routing,
-            ground: &Ground::new(&self.topology, &capacities, order, self.follows),
+            basis: &MulticastBasis::new(&self.topology, &capacities, order, self.follows),
             groups,
             held: &|_, _| PortMask::EMPTY,
         })

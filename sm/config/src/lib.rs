@@ -21,6 +21,7 @@ mod congestion_policy;
 mod congestion_values;
 mod convert;
 mod design_file;
+mod enums;
 mod file_kind;
 mod finding;
 mod guid2lid;
@@ -32,6 +33,7 @@ mod m_key_files;
 pub mod m_keys;
 mod named_files;
 mod node_names;
+mod non_default_keys;
 mod notify;
 mod opensm;
 pub mod overlay;
@@ -42,7 +44,6 @@ mod rate_limits;
 mod sa_key_file;
 mod sample;
 mod schema;
-mod short;
 mod suggest;
 mod switch_rules;
 mod tables_file;
@@ -53,7 +54,6 @@ mod toml_file;
 mod torus_file;
 mod value;
 mod vl_tables;
-mod words;
 
 pub use c_number::number;
 pub use categories_file::parse_categories;
@@ -62,6 +62,10 @@ pub use check::{CheckReport, check};
 pub use congestion_policy::{CongestionPolicy, KeyPolicy, SwitchPorts};
 pub use congestion_values::{CctEntries, CctEntry, PerLevel, PortMaskValue};
 pub use design_file::{load_design, parse_design};
+pub use enums::{
+    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, HostileHosts, MKeyMode, MinSeverity,
+    SmLid, StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
+};
 pub use file_kind::FileKind;
 pub use finding::{ConfigFinding, ConfigSeverity};
 pub use finding::{Findings, any_error};
@@ -74,6 +78,7 @@ pub use m_key_files::{CableEnd, guid2mkey_entry, neighbors_entry};
 pub use m_key_files::{load_foreign_m_keys, load_m_key_secrets, parse_m_key_secrets};
 pub use named_files::{checked_files, with_files};
 pub use node_names::{load_node_names, parse_node_names};
+pub use non_default_keys::KeyOrigins;
 pub use notify::{EventKinds, HttpUrl, SyslogAddress, load_headers};
 pub use opensm::{DEFAULT_PLACE, PARTITIONS, QOS_POLICY, is_default, read as read_opensm};
 pub use opensm::{KeyGroup, KeyOutcome};
@@ -95,7 +100,6 @@ pub use schema::{
     SweepConfig,
 };
 pub use schema::{Applies, CongestionKeys, QosKeys};
-pub use short::KeyOrigins;
 pub use switch_rules::{
     load_port_order, load_switch_rules, parse_hop_weights, parse_port_order, parse_switch_ids,
     parse_uncounted_ports,
@@ -104,10 +108,6 @@ pub use tables_file::load_tables;
 pub use text_file::{ConfigError, FILE_MAX, NotText};
 pub use torus_file::{load_torus_layout, parse_torus_layout};
 pub use vl_tables::{SlToVl, VlWeights};
-pub use words::{
-    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, HostileHosts, MKeyMode, MinSeverity,
-    SmLid, StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
-};
 
 use std::collections::BTreeSet;
 use std::path::Path;

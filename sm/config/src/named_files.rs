@@ -29,7 +29,7 @@ pub fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> Vec<Conf
     findings.extend(of_policy(config));
     if let Some(tables) = &config.routing.tables_file {
         let read = load_tables(tables).map(|_| Vec::new());
-        findings.extend(told(tables, "tables_file", read));
+        findings.extend(findings_of_file(tables, "tables_file", read));
     }
     findings.extend(of_access(config));
     findings
@@ -115,11 +115,11 @@ fn of_policy(config: &Config) -> Vec<ConfigFinding> {
     for (file, key, check) in texts(config) {
         let Some(file) = file else { continue };
         let read = read_text(file).map(|text| check(file, &text));
-        findings.extend(told(file, key, read));
+        findings.extend(findings_of_file(file, key, read));
     }
     if let Some(file) = &config.sm.m_key_secret_file {
         let read = load_m_key_secrets(file).map(|_| Vec::new());
-        findings.extend(told(file, "m_key_secret_file", read));
+        findings.extend(findings_of_file(file, "m_key_secret_file", read));
     }
     findings.extend(sa_key_file::findings(&config.sm));
     if let Some(names) = &config.names.file {
@@ -127,11 +127,11 @@ fn of_policy(config: &Config) -> Vec<ConfigFinding> {
     }
     if let Some(file) = &config.partitions.file {
         let read = load_partitions(&config.partitions).map(|(_, findings)| findings);
-        findings.extend(told(file, "[partitions]", read));
+        findings.extend(findings_of_file(file, "[partitions]", read));
     }
     if let Some(file) = &config.qos.policy_file {
         let read = load_qos_policy(&config.qos).map(|(_, findings)| findings);
-        findings.extend(told(file, "qos.policy_file", read));
+        findings.extend(findings_of_file(file, "qos.policy_file", read));
     }
     findings
 }
@@ -203,7 +203,11 @@ fn of_headers(config: &Config) -> Vec<ConfigFinding> {
     let mut findings = Vec::new();
     for (file, key) in files {
         let Some(file) = file else { continue };
-        findings.extend(told(file, key, load_headers(file).map(|_| Vec::new())));
+        findings.extend(findings_of_file(
+            file,
+            key,
+            load_headers(file).map(|_| Vec::new()),
+        ));
     }
     for finding in &mut findings {
         finding.severity = ConfigSeverity::Warning;
@@ -212,7 +216,7 @@ fn of_headers(config: &Config) -> Vec<ConfigFinding> {
 }
 
 /// The findings about a file that `key` names, or the finding that the file cannot be read.
-fn told(file: &Path, key: &str, read: Read) -> Vec<ConfigFinding> {
+fn findings_of_file(file: &Path, key: &str, read: Read) -> Vec<ConfigFinding> {
     match read {
         Ok(findings) | Err(ConfigError::Invalid { findings }) => findings,
         Err(error) => vec![unread(file, &error, &format!("{key} names it"))],

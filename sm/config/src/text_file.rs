@@ -153,8 +153,6 @@ pub(super) fn unread(file: &Path, error: &ConfigError, expected: &str) -> Config
 /// # Errors
 ///
 /// Fails if the file no longer exists.
-///
-/// Fails if the file no longer exists.
 pub(super) fn access_of_others(
     file: &Path,
     text: &str,

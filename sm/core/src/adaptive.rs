@@ -24,8 +24,8 @@ use super::work::Work;
 /// Pause before queries to a switch on trial are repeated.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// The switches that can route adaptively, as input of a plan; `ids` are the numbers of the groups
-/// of leaves so far.
+/// Switches that can route adaptively, as input of a plan; `ids` holds the numbers that groups of
+/// leaves have so far.
 pub(super) fn hardware(inventory: &Inventory, ids: &GroupIds) -> Arc<AdaptiveHardware> {
     let capable = inventory
         .hardware

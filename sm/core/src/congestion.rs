@@ -44,7 +44,7 @@ impl CongestionState {
         &self.manager
     }
 
-    /// Handles an event of the congestion control class. Returns whether it was one.
+    /// Handles `inbound` if it belongs to the congestion control class. Returns whether it does.
     pub(super) fn on_inbound(&mut self, inbound: &Inbound, now: Time) -> bool {
         match inbound {
             Inbound::Mad(datagram) if is_of_class(datagram) => {
@@ -70,7 +70,7 @@ impl CongestionState {
     }
 
     /// Follows the subnet according to the plan in force, while this manager is master. Returns
-    /// whether a round has ended whose result readers should see.
+    /// whether a round has ended with a result to publish.
     pub(super) fn follow(
         &mut self,
         fabric: &Arc<Fabric>,

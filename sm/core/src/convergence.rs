@@ -12,7 +12,7 @@ use rsm_state::{Convergence, HISTORY, TablesWritten};
 
 /// Measures a convergence while it is under way.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Meter {
+pub(super) struct ConvergenceRecorder {
     running: Option<Running>,
     /// Past convergences, oldest first.
     history: VecDeque<Arc<Convergence>>,
@@ -30,9 +30,9 @@ struct Running {
     whole: BTreeSet<Whole>,
 }
 
-/// The part of a convergence that took the time since the last mark.
+/// The stage of a convergence that took the time since the last mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Part {
+pub(super) enum TimedStage {
     Discover,
     Plan,
     Push,
@@ -49,7 +49,7 @@ pub(super) struct Pushed {
     pub(super) tables: TablesWritten,
 }
 
-impl Meter {
+impl ConvergenceRecorder {
     pub(super) fn start(&mut self, cause: String, now: Time, stats: ClientStats) {
         self.running = Some(Running {
             cause,
@@ -63,7 +63,7 @@ impl Meter {
         });
     }
 
-    /// Adds `cause` to the pass under way, which also does that work.
+    /// Adds `cause` to the causes of the pass under way.
     pub(super) fn join(&mut self, cause: &str) {
         if let Some(running) = self.running.as_mut().filter(|_| !cause.is_empty()) {
             running.cause.push_str("; ");
@@ -84,21 +84,21 @@ impl Meter {
         Some((&running.cause, running.began))
     }
 
-    /// Adds the time since the last mark to `part`.
-    pub(super) fn mark(&mut self, part: Part, now: Time) {
+    /// Adds the time since the last mark to `stage`.
+    pub(super) fn mark(&mut self, stage: TimedStage, now: Time) {
         if let Some(running) = &mut self.running {
             let spent = now.since(running.stage_began);
             running.stage_began = now;
-            match part {
-                Part::Discover => running.discover += spent,
-                Part::Plan => running.plan += spent,
-                Part::Push => running.push += spent,
+            match stage {
+                TimedStage::Discover => running.discover += spent,
+                TimedStage::Plan => running.plan += spent,
+                TimedStage::Push => running.push += spent,
             }
         }
     }
 
-    /// Whether the rest of the push under way takes longer than another discovery and plan: it has
-    /// taken as long as those before it, and is less than half done.
+    /// Whether the rest of the push likely takes longer than another discovery and plan: the push
+    /// has taken as long as the pass's own discovery and plan, and is less than half done.
     pub(super) fn rest_outlasts_plan(&self, progress: PushProgress, now: Time) -> bool {
         let is_long = self.running.as_ref().is_none_or(|running| {
             now.since(running.stage_began) >= running.discover + running.plan
@@ -135,7 +135,7 @@ impl Meter {
         })
     }
 
-    /// Adds a convergence to the history, which has at most [`HISTORY`].
+    /// Adds a convergence to the history, which holds the last [`HISTORY`].
     pub(super) fn record(&mut self, convergence: Arc<Convergence>) {
         if self.history.len() == HISTORY {
             self.history.pop_front();

@@ -9,8 +9,8 @@ use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 use rsm_state::Handover;
 
-/// `fabric` as the master sees it. A dry run plans as if this manager ran at the master's port, so
-/// that MasterSMLID, which every takeover changes, does not hide the other changes.
+/// `fabric` with the master's port as this manager's own. Every takeover changes MasterSMLID at all
+/// ports, which would hide the other changes of a dry run.
 pub(super) fn at_masters_port(fabric: &Fabric, inventory: &Inventory) -> Arc<Fabric> {
     let own = inventory.own_port().and_then(|port| port.info.as_ref());
     let lid = own.map(|info| info.master_sm_lid());
@@ -24,8 +24,7 @@ pub(super) fn at_masters_port(fabric: &Fabric, inventory: &Inventory) -> Arc<Fab
     Arc::new(planned)
 }
 
-/// The ports that a takeover writes, according to a `comparison` in which all hosts must register
-/// again.
+/// Ports that a takeover writes. In `comparison`, all hosts must register again.
 pub(super) fn handover(comparison: &Comparison) -> Handover {
     let told = comparison.changes(None).ports.into_iter();
     let reregistered = told.filter(|(_, change)| change.reregister.is_some());
@@ -35,8 +34,8 @@ pub(super) fn handover(comparison: &Comparison) -> Handover {
     }
 }
 
-/// The ports whose MasterSMLID names another port than the own one. Empty if the LID moves from
-/// manager to manager.
+/// Ports whose MasterSMLID names a port other than this manager's. Empty if the LID floats between
+/// managers.
 fn ports_with_another_manager(comparison: &Comparison) -> BTreeSet<PortKey> {
     let (plan, inventory) = (comparison.plan, comparison.inventory);
     let planned_at = plan.fabric.local.map(|local| plan.fabric.key(local));

@@ -56,8 +56,8 @@ pub enum Event {
     Reregister(BTreeSet<Guid>),
     /// The ports whose performance counters exceed a health limit; replaces the former ones.
     PortErrors(Arc<BTreeMap<PortKey, PortErrors>>),
-    /// This process did not run for this long, because it or its machine was stopped. Precedes any
-    /// event that arrived or became due meanwhile.
+    /// The process, or its machine, was stopped for this long. Precedes every event that arrived or
+    /// became due meanwhile.
     Paused(Duration),
     /// An event of the store that several managers share.
     Epoch(EpochEvent),
@@ -82,15 +82,14 @@ pub enum EpochEvent {
     Granted {
         /// The epoch.
         epoch: Epoch,
-        /// The state to continue with, if another manager has written the store since this one did.
-        /// A manager that is already master takes from it only the LIDs of ports that it does not
-        /// know.
+        /// State to continue with, if another manager wrote the store after this one. A manager
+        /// that is already master takes only the LIDs of ports unknown to it.
         state: Option<Box<SavedCoreState>>,
         /// Time since the former manager's last sign of life in the store; zero if it gave the
         /// epoch up properly, or there was none.
         unseen: Duration,
     },
-    /// The claim failed: this manager holds the epoch and is alive.
+    /// The claim failed: the holder of this epoch is alive.
     Refused(Epoch),
     /// The store does not answer. A claim is repeated until it does. Until then, this manager
     /// continues with the last state read from the store, if another manager had written it.
@@ -101,7 +100,7 @@ pub enum EpochEvent {
     Deposed(Epoch),
     /// The epoch in the store, which this manager does not hold.
     Seen(Option<Epoch>),
-    /// Number of the last plan of the master, which is another manager.
+    /// Number of the last plan that the master, another manager, has stored.
     Planned(u64),
     /// Footprints of the master's last plans; precedes [`EpochEvent::Planned`].
     Footprints(Footprints),
@@ -109,8 +108,8 @@ pub enum EpochEvent {
     Claims(Arc<Claims>),
     /// The host order as stored by the holder of the epoch, another manager.
     Positions(Arc<HostPositions>),
-    /// The cables of the subnet as stored by the holder of the epoch, another manager. They show
-    /// which port is behind another one, before it answers: it may not answer without its M_Key.
+    /// The cables of the subnet as stored by the holder of the epoch, another manager. Names the
+    /// node behind each port before that node answers, which it may do only with its M_Key.
     Cabling(Arc<Expected>),
     /// State of the M_Keys as stored by the holder of the epoch, another manager.
     MKeys {
@@ -119,8 +118,8 @@ pub enum EpochEvent {
         /// Whether that manager is writing hardware.
         is_pushing: bool,
     },
-    /// Whether the store has stopped answering this manager, which holds the epoch as far as it
-    /// knows; `false` if it answers again.
+    /// Whether the store has stopped answering this manager, the presumed holder of the epoch;
+    /// `false` once the store answers again.
     Silent(bool),
     /// Checksums of the settings of all managers that share the store, by their GUID.
     Configurations(BTreeMap<Guid, String>),
@@ -137,16 +136,16 @@ pub enum Effect {
     Send {
         /// The MAD and its address.
         datagram: Datagram,
-        /// Time for which an answer is of use; zero if none is expected.
+        /// Time within which an answer counts; zero if none is expected.
         timeout: Duration,
     },
     /// Compute a plan, and return it as [`Event::Planned`].
     Plan(Box<PlanJob>),
-    /// Compute a plan that a takeover can follow, and return it as [`Event::Prepared`]. Nothing
-    /// waits for it.
+    /// Compute the plan for a takeover ahead of it, and return it as [`Event::Prepared`]. No stage
+    /// waits for the plan.
     Prepare(Box<PlanJob>),
     /// Answer SA queries from this state until the next [`Effect::Publish`]. Precedes the first Set
-    /// of the push that makes it true, so that the SA knows a port that becomes Active.
+    /// of the push towards this state, so that the SA knows every port before it becomes Active.
     Serve(Arc<Forthcoming>),
     /// Report the Sets of a dry run ([`Mode::DryRun`](super::Mode::DryRun)), in the order of a
     /// push.

@@ -14,14 +14,14 @@ use rsm_mad::transport::{Datagram, PortEvent};
 use rsm_mad::wire::attr::{Attribute, Notice, SmInfo};
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
-use rsm_mastership::Asked;
+use rsm_mastership::MastershipRequest;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::Finding;
 use rsm_model::habits::DeviceHabits;
 use rsm_model::managed::Origin;
 use rsm_monitor::health::PortErrors;
 use rsm_plan::Outcome;
-use rsm_plan::avoid::Part;
+use rsm_plan::avoid::NodeOrCable;
 use rsm_plan::groups::GroupSet;
 use rsm_plan::managed::Source;
 use rsm_state::{Command, Ticket};
@@ -89,7 +89,7 @@ impl Core {
         }
     }
 
-    /// Takes a trap, and does the work that it makes.
+    /// Handles a trap, and starts the work that it causes.
     fn on_trap(&mut self, datagram: &Datagram, now: Time) {
         let mut context = TrapContext {
             inventory: &mut self.inventory,
@@ -128,7 +128,8 @@ impl Core {
         }
     }
 
-    /// Whether the sweep under way, of which `switch` is a target, takes the new report in.
+    /// Adds a new report of `switch` to the sweep under way. Returns whether the sweep has the
+    /// switch as a target and accepts the report.
     fn joins_sweep(&mut self, switch: Guid) -> bool {
         let inventory = &self.inventory;
         self.stage
@@ -145,7 +146,8 @@ impl Core {
         }
     }
 
-    /// Handles a change of the unhealthy ports, or of the consequences.
+    /// Handles a change of the unhealthy ports or of the policy about them: isolates ports, and
+    /// publishes the result.
     pub(super) fn health_changed(&mut self, now: Time) {
         if self.mastership.is_master() {
             let detours = &mut self.trials.detours;
@@ -166,8 +168,8 @@ impl Core {
         }
     }
 
-    /// Handles the local link that trained again. The switch at its other end may have been reset,
-    /// and then has no route to this port to report it.
+    /// Handles the retraining of the local link: the switch at the other end may have been reset,
+    /// and without routes it cannot report that.
     fn on_retrained(&mut self, now: Time) {
         let Some(local) = self.inventory.hardware.local else {
             return;
@@ -297,7 +299,7 @@ impl Core {
                 let detours = &mut self.trials.detours;
                 // Another program may have disabled a port that is only drained here.
                 if detours.planned().disabled().any(|one| one == port) {
-                    let parts = BTreeSet::from([Part::Port(port)]);
+                    let parts = BTreeSet::from([NodeOrCable::Port(port)]);
                     let mut answers = Answers::to(&mut self.work, &mut self.outbox);
                     detours.undrain(&parts, ticket, &mut answers);
                     self.remember();
@@ -349,11 +351,11 @@ impl Core {
         {
             // The plan under way may have the engine that is no longer tried.
             self.stage = Stage::Idle;
-            self.meter.discard();
+            self.recorder.discard();
         }
         let generations = self.config.policy.ports.m_keys.generations;
         self.config = config;
-        m_keys::lay_generations(&mut self.config.policy, generations);
+        m_keys::set_key_generations(&mut self.config.policy, generations);
         self.mastership.configure(self.config.mastership.clone());
         let policy = &mut self.config.policy;
         let partitions = &mut self.trials.partitions;
@@ -377,7 +379,10 @@ impl Core {
     pub(super) fn on_completion(&mut self, completion: Completion<Context>, now: Time) {
         match (completion.context, &mut self.stage) {
             (Context::Witness, _) => return,
-            (Context::Mastership(Asked::HandOver), Stage::HandingOver(handing_over)) => {
+            (
+                Context::Mastership(MastershipRequest::HandOver),
+                Stage::HandingOver(handing_over),
+            ) => {
                 return handing_over.handle(&completion.outcome);
             }
             (Context::Mastership(asked), _) => {
@@ -424,7 +429,7 @@ impl Core {
                 sweep.handle(&mut self.inventory, query, answer)
             }
             (Context::Sweep(query), _) if self.first_sweep.goes_on() => {
-                if let Some(sweep) = self.first_sweep.aside_mut() {
+                if let Some(sweep) = self.first_sweep.background_sweep_mut() {
                     sweep.handle(&mut self.inventory, query, answer);
                 }
             }

@@ -14,22 +14,23 @@ use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Settled queries for each open one from which on a sweep only waits for stragglers.
+/// Number of settled queries per open query from which a sweep counts as waiting for stragglers.
 const SETTLED_PER_OPEN: usize = 8;
 
-/// Minimum time that a sweep waits for stragglers. Answers take less than a millisecond; after a
-/// few losses, 100.
+/// Minimum time that a sweep waits for stragglers. Answers take less than 1 ms; after a few lost
+/// attempts, 100 ms.
 const STRAGGLING: Duration = Duration::from_millis(250);
 
-/// Time that the core waits for a slow sweep before it first brings up the known part; after that,
-/// twice the time passed, so that early plans and pushes take no longer than the sweep itself.
+/// Time after which the core first brings up the known part of a slow sweep. The core repeats this
+/// each time the sweep's age has doubled, so that early plans and pushes take no longer than the
+/// sweep itself.
 const SLOW_AFTER: Duration = Duration::from_secs(2);
 
 /// Settled queries per second below which a sweep is slow: lossless fabrics settle ten times as
 /// many.
 const SLOW_RATE: f64 = 4000.0;
 
-/// Lost attempts in permille from which on the core reports a finding.
+/// Share of lost attempts, in permille, from which the core reports a finding.
 const LOSS_REPORTED: u32 = 50;
 
 /// Minimum time between two snapshots published within a pass.
@@ -60,14 +61,14 @@ impl Default for Reported {
 #[derive(Debug)]
 pub(super) struct FirstSweep {
     under_way: bool,
-    /// Whether no switch forwards by foreign tables, and no manager with precedence was found. If
-    /// not, the core writes nothing before the end of the sweep.
+    /// Whether no switch found forwards by foreign tables, and no manager found has precedence. If
+    /// false, the core writes nothing before the end of the sweep.
     is_fresh: bool,
     /// The sweep, while the core plans and writes the part that it has found; else `None`.
-    aside: Option<Box<Sweep>>,
+    background: Option<Box<Sweep>>,
     /// Start of the sweep, and the number of attempts that had timed out by then.
     began: Option<(Time, u64)>,
-    /// Time since when the sweep only waits for stragglers.
+    /// Time at which the sweep began to wait for stragglers.
     straggling: Option<Time>,
     /// Time at which the core next checks whether the sweep is slow.
     slow_at: Time,
@@ -85,7 +86,7 @@ impl Default for FirstSweep {
         FirstSweep {
             under_way: true,
             is_fresh: true,
-            aside: None,
+            background: None,
             began: None,
             straggling: None,
             slow_at: Time::ZERO,
@@ -127,14 +128,14 @@ impl FirstSweep {
         self.is_provisional &= self.under_way;
     }
 
-    /// The sweep, while the core plans and writes the part that it has found; else `None`.
-    pub(super) fn aside_mut(&mut self) -> Option<&mut Sweep> {
-        self.aside.as_deref_mut()
+    /// The first sweep while it continues behind a plan or push; `None` otherwise.
+    pub(super) fn background_sweep_mut(&mut self) -> Option<&mut Sweep> {
+        self.background.as_deref_mut()
     }
 
     /// Whether the core is bringing up a part of the subnet while the sweep continues.
     pub(super) fn goes_on(&self) -> bool {
-        self.aside.is_some()
+        self.background.is_some()
     }
 
     /// Makes the core write nothing before the end of the sweep: the subnet is in use, or another
@@ -146,12 +147,12 @@ impl FirstSweep {
     /// Begins an early bring-up: `sweep` continues meanwhile.
     pub(super) fn set_aside(&mut self, sweep: Box<Sweep>) {
         self.brought_up = sweep.settled();
-        self.aside = Some(sweep);
+        self.background = Some(sweep);
         self.is_provisional = true;
     }
 
-    /// Whether readers should see at `now` that losses have changed, or that more ports ignore
-    /// Sets: `locked` ports do.
+    /// Whether a snapshot is due at `now`, because the loss has changed or the number of `locked`
+    /// ports, which ignore Sets, has grown. Records it as published.
     pub(super) fn has_news(&mut self, stats: &ClientStats, locked: usize, now: Time) -> bool {
         let reported = &mut self.reported;
         let losses = match self.under_way {
@@ -232,7 +233,7 @@ impl FirstSweep {
 
     /// Ends an early bring-up: returns the sweep, which continues.
     pub(super) fn resume(&mut self, now: Time) -> Option<Box<Sweep>> {
-        let sweep = self.aside.take()?;
+        let sweep = self.background.take()?;
         self.straggling = self.straggling.map(|_| now);
         if let Some((began, _)) = self.began {
             self.slow_at = now + now.since(began).max(SLOW_AFTER);

@@ -1,9 +1,9 @@
-//! Switches and hosts that do not hold what this manager wrote: how many of their parts light
-//! sweeps read back, and the findings about differences.
+//! Devices whose content differs from what this manager wrote: the parts that light sweeps read
+//! back, and the findings about differences.
 //!
-//! A difference is written as planned by the pass that found it. A switch that differs again and
-//! again is read back less and less often, so that an attacker, or a switch with arbitrary answers,
-//! costs at most a plan and a push per minute.
+//! The pass that finds a difference writes the planned content. Light sweeps read back a switch
+//! with repeated differences less and less often, so that an attacker, or a switch with arbitrary
+//! answers, costs at most a plan and a push per minute.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,11 +21,12 @@ use rsm_model::port_info::{FieldIndex, FieldMask};
 
 use super::work::doubled;
 
-/// Most parts that a light sweep reads back, of settings and of forwarding tables each: with 250
-/// switches and the default interval, what hosts have written is found within a minute.
+/// Maximum number of parts that a light sweep reads back, for settings and for forwarding tables
+/// each: with 250 switches and the default interval, light sweeps find a foreign write within a
+/// minute.
 const SAMPLES: usize = 8192;
 
-/// Most parts of one switch; a switch has one at least.
+/// Maximum number of parts of one switch that a light sweep reads back; the minimum is one.
 const SAMPLES_OF_SWITCH: usize = 32;
 
 /// Pause after a second successive difference; doubled with each further one.
@@ -37,14 +38,14 @@ const PAUSE_LAST: Duration = Duration::from_secs(60);
 /// Time that a finding stays after the last difference.
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// Light sweeps during which a Set that was sent more than once excuses a difference: one hour at
-/// the default interval, in which even those of large subnets read much of a switch.
+/// Number of light sweeps during which a repeated Set excuses a difference: one hour at the default
+/// interval, in which light sweeps read much of each switch even in large subnets.
 const LATE_SETS_EXCUSE: u64 = 360;
 
-/// Nodes with a finding of their own, those first that differed first.
+/// Maximum number of nodes with a finding each, in the order of their first difference.
 const SHOWN: usize = 64;
 
-/// Blocks and ports that a finding names.
+/// Maximum number of blocks, and of ports, that a finding names.
 const PARTS_SHOWN: usize = 5;
 
 /// Nodes that differed from what this manager wrote.
@@ -52,8 +53,8 @@ const PARTS_SHOWN: usize = 5;
 pub(super) struct ForeignWrites {
     turn: u64,
     nodes: BTreeMap<Guid, ForeignWrite>,
-    /// Nodes that left an attempt of a Set unanswered, with the turn at that time. They may execute
-    /// it after a later one was acknowledged.
+    /// Nodes that left an attempt of a Set unanswered, with the turn at that time. A node may
+    /// execute that attempt after it has acknowledged a later Set.
     late: BTreeMap<Guid, u64>,
 }
 
@@ -63,7 +64,7 @@ impl ForeignWrites {
         self.late.insert(node, self.turn);
     }
 
-    /// Whether the difference of a node may be a late Set of this manager. Only the first
+    /// Whether a late Set of this manager may have caused the difference of a node. Only the first
     /// difference is excused.
     fn excuses(&mut self, node: Guid) -> bool {
         self.late.remove(&node).is_some()
@@ -177,7 +178,8 @@ fn shortened(names: impl Iterator<Item = String>) -> Option<String> {
 }
 
 impl ForeignWrites {
-    /// Forgets nodes that have held what was written for long. Returns whether there were any.
+    /// Forgets nodes whose content has matched the plan for [`KEPT`]. Returns whether there were
+    /// any.
     pub(super) fn expire(&mut self, now: Time) -> bool {
         let known = self.nodes.len();
         self.nodes.retain(|_, write| now.since(write.last) < KEPT);
@@ -260,8 +262,8 @@ impl ForeignWrites {
         is_news
     }
 
-    /// Ends the series of differences of hosts that have held what was written for longer than the
-    /// longest pause: no reading of all parts ends it, as it does for switches.
+    /// Ends the series of differences of each host that has shown none for longer than the longest
+    /// pause. For switches, a reading of all parts ends the series.
     fn forgive_hosts(&mut self, inventory: &Inventory, now: Time) {
         for (&guid, write) in &mut self.nodes {
             if !inventory.hardware.is_switch(guid) && now.since(write.last) > 2 * PAUSE_LAST {
@@ -270,7 +272,7 @@ impl ForeignWrites {
         }
     }
 
-    /// GUIDs of the ports whose LID another host has written over, until an hour after the last
+    /// GUIDs of the ports whose LID another host has overwritten, until an hour after the last
     /// difference of their node.
     pub(super) fn ports_with_other_lids(&self, inventory: &Inventory) -> BTreeSet<Guid> {
         let keys = self.nodes.iter().flat_map(|(&guid, write)| {
@@ -321,7 +323,7 @@ impl ForeignWrites {
     }
 }
 
-/// The port, if it is Active: the tables of a port that was reset are forgotten, or it is not Active.
+/// The port; `None` unless it is Active: a reset port has lost its tables.
 fn active_port(inventory: &Inventory, key: PortKey) -> Option<&InventoryPort> {
     inventory.hardware.port(key).filter(|port| port.is_active())
 }

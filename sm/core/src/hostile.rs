@@ -1,21 +1,21 @@
-//! Acts of hosts against the subnet, where the core has proof of it ([`Core::hostile_ports`]).
+//! Acts of hosts against the subnet, of which the core has proof ([`Core::hostile_ports`]).
 //!
-//! Proof is the LID in a packet, which the sender's adapter writes, or the report of a switch; the
-//! word of a host against another one is none. Switches, routers and the port of this manager are
-//! never among them.
+//! Proof is the source LID of a packet, which the sender's adapter writes, or the report of a
+//! switch. The report of one host about another is no proof. Switches, routers and this manager's
+//! port never count as hostile.
 //!
 //! [`Core::hostile_ports`]: super::Core::hostile_ports
 
 /// An act of the host of a port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Hostility {
-    /// Notices and traps in the name of other ports.
+    /// Sends notices and traps in the name of other ports.
     ForgesTraps,
-    /// Sets with wrong M_Keys at switches, again and again.
+    /// Repeatedly sends Sets with wrong M_Keys to switches.
     WrongMKeys,
-    /// Orders to this manager that no manager gives a master, or handovers without an end.
+    /// Sends SMInfo orders that no manager gives a master, or endless handovers.
     OrdersManager,
-    /// A manager that does not count: not allowed, or with another SM_Key.
+    /// Runs a subnet manager that is not allowed, or has another SM_Key.
     Manages,
     /// Traps without an end.
     FloodsTraps,

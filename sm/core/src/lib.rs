@@ -13,10 +13,10 @@
 //! A run is a function of the events and their times.
 //!
 //! In: an [`Event`] and its time. Out: an [`Effect`] for each datagram to send, plan to compute,
-//! snapshot to publish and state to store; the daemon carries them out. The core sends no Set while
-//! it is not sure to be master, and none that the difference did not ask for.
+//! snapshot to publish and state to store; the daemon carries them out. The core sends a Set only
+//! while it is sure to be master, and only for a difference to the plan.
 //!
-//! Must never do I/O, wait, start a thread, or decide a route.
+//! The core must never do I/O, wait, start a thread, or decide a route.
 
 mod adaptive;
 mod congestion;
@@ -35,7 +35,6 @@ pub mod members;
 mod missing_parts;
 mod outbox;
 mod passes;
-mod patience;
 mod planning;
 mod plans;
 mod pushing;
@@ -45,6 +44,7 @@ mod requests;
 mod saved_state;
 mod settings;
 mod silences;
+mod silent_nodes;
 mod snapshot;
 mod stage;
 mod trap_pauses;
@@ -73,7 +73,7 @@ use rsm_plan::Plan;
 use rsm_state::{Activity, Convergence, Following, PassProgress, Role};
 
 use self::congestion::CongestionState;
-use self::convergence::Meter;
+use self::convergence::ConvergenceRecorder;
 pub use self::event::{Effect, EpochEvent, Event};
 use self::first_sweep::FirstSweep;
 use self::foreign_writes::ForeignWrites;
@@ -85,13 +85,13 @@ use self::m_keys::KeyRotation;
 use self::members::Members;
 use self::missing_parts::MissingParts;
 use self::outbox::Outbox;
-use self::patience::{Silence, Situation};
 use self::plans::Plans;
 use self::plans::assigned::Assigned;
 use self::reports::Reports;
 use self::requests::Context;
 pub use self::saved_state::SavedCoreState;
 pub use self::settings::{CoreConfig, Mode};
+use self::silent_nodes::{Silence, Situation};
 use self::stage::Stage;
 use self::traps::TrapHandler;
 use self::trials::Trials;
@@ -108,8 +108,8 @@ enum Pass {
     /// Entries that lead to the fullest links. Such a pass starts when no other work waits, and
     /// urgent work discards it.
     Rebalance,
-    /// The entries and ports of the manager's LID, when this standby, which has read the subnet,
-    /// succeeds the master.
+    /// Entries and ports of the manager's LID, after a standby that has read the subnet succeeds
+    /// the master.
     Succession,
 }
 
@@ -128,9 +128,7 @@ enum Pass {
 /// HandingOver ends it        ends it         work waits         dropped       –
 /// ```
 ///
-/// Each field applies its own rules as far as possible: it gets what it needs to know, and returns
-/// what must be done. If several are needed, a method of `Core` passes results from one to the
-/// next.
+/// Each field is a state machine; `Core` passes results between them.
 pub struct Core {
     /// The operator's decisions.
     config: CoreConfig,
@@ -157,14 +155,14 @@ pub struct Core {
     /// Work that waits for the core to be idle.
     work: Work,
     /// Cost of the pass under way, and of past ones.
-    meter: Meter,
+    recorder: ConvergenceRecorder,
     /// State of the first sweep, of a subnet without forwarding tables.
     first_sweep: FirstSweep,
     /// Nodes that do not answer.
     silence: Silence,
     /// Traps received so far.
     traps: TrapHandler,
-    /// Bad links, and those that routes leave out.
+    /// Bad links, and the links that routes leave out.
     links: Links,
     /// Nodes that others have written.
     foreign_writes: ForeignWrites,
@@ -194,7 +192,7 @@ impl Core {
         links.isolate_again(&remembered.health, &mut avoid);
         inventory.hardware.capabilities = remembered.capabilities;
         inventory.local_before = remembered.local;
-        m_keys::lay_generations(&mut config.policy, remembered.generations);
+        m_keys::set_key_generations(&mut config.policy, remembered.generations);
         Core {
             client: Client::new(config.client.clone()),
             inventory,
@@ -218,7 +216,7 @@ impl Core {
             mastership: Mastership::new(config.mastership.clone(), remembered.is_pushing),
             stage: Stage::Idle,
             work,
-            meter: Meter::default(),
+            recorder: ConvergenceRecorder::default(),
             traps: TrapHandler::default(),
             links,
             foreign_writes: ForeignWrites::default(),
@@ -232,8 +230,8 @@ impl Core {
         }
     }
 
-    /// Sets the subnet manager's own port, as known to the host's driver. If that port answers
-    /// nothing without its M_Key, requests to it then use the right one.
+    /// Sets the manager's own port, as the host's driver reports it, so that requests to the port
+    /// have the right M_Key from the start.
     pub fn attach(&mut self, port: KeyHolder) {
         self.inventory.attached = Some(port);
     }
@@ -339,7 +337,8 @@ impl Core {
         .min()
     }
 
-    /// The next effect; `None` if there is none. Must be called until then after each `handle…`.
+    /// The next effect; `None` if there is none. After each `handle…`, the caller must take effects
+    /// until `None`.
     pub fn poll_effect(&mut self, now: Time) -> Option<Effect> {
         if let Some(effect) = self.outbox.pop() {
             return Some(effect);
@@ -370,8 +369,8 @@ impl Core {
         self.stage.is_idle() && self.work.is_empty()
     }
 
-    /// Whether this master is finding out whether another one has replaced it. Until then it sets
-    /// nothing, and continues afterwards.
+    /// Whether this master checks if another one has replaced it. The master sends no Set during
+    /// the check.
     pub fn is_inquiring(&self) -> bool {
         self.mastership.is_inquiring()
     }
@@ -394,7 +393,7 @@ impl Core {
 
     /// The pass under way and the work that waits.
     pub fn progress(&self) -> PassProgress {
-        let (cause, since) = self.meter.running().unzip();
+        let (cause, since) = self.recorder.running().unzip();
         PassProgress {
             activity: self.activity(),
             cause: cause.unwrap_or_default().to_owned(),
@@ -426,14 +425,14 @@ impl Core {
         self.mastership.role()
     }
 
-    /// How far this manager has followed the master; `None` unless the master shares the store.
+    /// [`Mastership::following`] of this manager.
     pub fn following(&self) -> Option<Following> {
         self.mastership.following()
     }
 
     /// The past convergences, oldest first.
     pub fn history(&self) -> impl Iterator<Item = &Arc<Convergence>> {
-        self.meter.history()
+        self.recorder.history()
     }
 
     /// Whether this manager may write hardware now: it is master and does not doubt it.
@@ -484,7 +483,10 @@ impl Core {
         };
         let (client, inventory) = (&mut self.client, &mut self.inventory);
         let sweep = self.stage.sweep_mut();
-        if self.silence.heed(sweep, client, inventory, situation, now) {
+        if self
+            .silence
+            .apply_silence(sweep, client, inventory, situation, now)
+        {
             self.reports.show_suspects = true;
             self.publish(now);
         }
@@ -513,7 +515,10 @@ impl Core {
                 Stage::Idle | Stage::Planning { .. } | Stage::HandingOver(_) => None,
             };
             let request = request.or_else(|| {
-                let ask = self.first_sweep.aside_mut()?.poll_ask(inventory)?;
+                let ask = self
+                    .first_sweep
+                    .background_sweep_mut()?
+                    .poll_ask(inventory)?;
                 Some(requests::get(ask, false))
             });
             let Some(request) = request else { break };
@@ -559,8 +564,8 @@ impl Core {
         }
     }
 
-    /// The ports of hosts that act against the subnet, each with the time of the last act; zero for
-    /// what a host is and not does.
+    /// Ports whose hosts act against the subnet, each with the time of the last act; zero for a
+    /// host that runs a foreign manager, which is a state and not an act.
     pub fn hostile_ports(&self, now: Time) -> BTreeMap<PortKey, (Hostility, Time)> {
         let managers = self.mastership.foreign_managers(&self.inventory);
         let managers = managers.into_iter();

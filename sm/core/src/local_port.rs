@@ -28,8 +28,8 @@ impl LocalPort {
         self.is_up
     }
 
-    /// Whether datagrams can be sent by the port, as far as driver and last sweep show. At a start,
-    /// the driver reports only later changes.
+    /// Whether the port can send datagrams, judging by the driver and the last sweep: after a
+    /// start, the driver reports only changes.
     pub(super) fn is_usable(&self, inventory: &Inventory) -> bool {
         let own = inventory.own_port();
         self.is_up && own.and_then(InventoryPort::state) != Some(PortState::Down)
@@ -47,8 +47,8 @@ impl LocalPort {
         self.has_retrained = true;
     }
 
-    /// Records that a pass has ended that read the port.
-    pub(super) fn was_served(&mut self) {
+    /// Records the end of a pass that read the port.
+    pub(super) fn note_port_read(&mut self) {
         self.has_retrained = false;
     }
 

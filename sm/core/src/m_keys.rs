@@ -25,7 +25,7 @@ use rsm_store::replica::{BEAT, FOLLOW_PLAN};
 /// Number of ports that a finding names.
 const SHOWN: usize = 5;
 
-/// Time for an announcement to reach the store and a standby, and for the Gets under way.
+/// Allowance for an announcement to reach the store and a standby, and for Gets under way to end.
 const WAY: Duration = Duration::from_millis(900);
 
 /// Time between the announcement of a rotation in the store and its first Set. A standby reads the
@@ -43,14 +43,14 @@ pub(super) struct Rotation {
     pub(super) tickets: Vec<Ticket>,
 }
 
-/// An operator's request to rotate the keys of all ports, and what it depends on.
+/// An operator's request to rotate the keys of all ports, and the state that decides about it.
 pub(super) struct RotationRequest<'a> {
     pub(super) policy: &'a PortPolicy,
     /// Number of ports that hold a key of an earlier generation.
     pub(super) behind: usize,
     /// Whether the operator insists although there are such ports.
     pub(super) forced: bool,
-    /// Whether a standby may read the subnet by the shared store.
+    /// Whether a standby may follow this master through the shared store.
     pub(super) may_be_followed: bool,
     pub(super) ticket: Ticket,
 }
@@ -136,9 +136,8 @@ impl KeyRotation {
     }
 }
 
-/// Puts generations of keys into the policy, to which a reload of the configuration adds them
-/// again. Returns whether they are others than before.
-pub(super) fn lay_generations(policy: &mut Arc<Policy>, generations: Generations) -> bool {
+/// Sets the M_Key generations of the policy; a reload calls it again. Returns whether they changed.
+pub(super) fn set_key_generations(policy: &mut Arc<Policy>, generations: Generations) -> bool {
     let is_news = policy.ports.m_keys.generations != generations;
     if is_news {
         Arc::make_mut(policy).ports.m_keys.generations = generations;

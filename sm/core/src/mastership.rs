@@ -11,7 +11,8 @@ use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::Request;
 use rsm_mastership::{
-    Action, Asked, Basis, Errand, HandingOver, Mastership, Verdict, View, exchange_lids,
+    Action, Basis, HandingOver, Mastership, MastershipRequest, PassRequest, Verdict, View,
+    exchange_lids,
 };
 use rsm_model::alias_guids::AliasGuids;
 use rsm_plan::{Outcome, PlanJob};
@@ -19,7 +20,7 @@ use rsm_state::{Role, Ticket};
 use rsm_store::Epoch;
 
 use super::event::{Effect, EpochEvent};
-use super::m_keys::{Rotation, RotationRequest, RotationStep, lay_generations};
+use super::m_keys::{Rotation, RotationRequest, RotationStep, set_key_generations};
 use super::plans::assigned::Assigned;
 use super::requests::Context;
 use super::saved_state::SavedCoreState;
@@ -73,10 +74,10 @@ impl Core {
             Action::HaltPush => self.halt_push(),
             Action::RepeatGets => self.repeat_gets(now),
             Action::DropStage => self.drop_stage(),
-            Action::DiscardPass => self.meter.discard(),
+            Action::DiscardPass => self.recorder.discard(),
             Action::HandOver(handing_over) => self.begin_hand_over(handing_over),
             Action::GoOnAsSuccession(cause) => self.go_on_as_succession(cause),
-            Action::Work(errand) => self.queue(errand, now),
+            Action::Work(request) => self.queue(request, now),
             Action::KeepLids => self.plans.keep_lids(),
             Action::ForgetForeignWrites => self.foreign_writes.another_manager_wrote(),
             Action::AbandonCommands(reason) => self.abandon_commands(reason),
@@ -90,17 +91,17 @@ impl Core {
         }
     }
 
-    fn queue(&mut self, errand: Errand, now: Time) {
-        match errand {
-            Errand::Everything { audit, cause } => self.work.sweep_everything(audit, cause),
-            Errand::Plan(cause) => self.work.plan_again(cause),
-            Errand::Switch(switch, cause) => self.work.look_at(switch, cause),
-            Errand::Master => self.work.poll_master(),
-            Errand::MasterAt(when) => self.work.poll_master_at(when),
-            Errand::Succession(cause) => self.work.succeed(cause),
-            Errand::ReadAhead => self.work.read_ahead(),
-            Errand::Following => self.work.follow(),
-            Errand::Postpone => self.work.postpone(now),
+    fn queue(&mut self, request: PassRequest, now: Time) {
+        match request {
+            PassRequest::Everything { audit, cause } => self.work.sweep_everything(audit, cause),
+            PassRequest::Plan(cause) => self.work.plan_again(cause),
+            PassRequest::Switch(switch, cause) => self.work.look_at(switch, cause),
+            PassRequest::Master => self.work.poll_master(),
+            PassRequest::MasterAt(when) => self.work.poll_master_at(when),
+            PassRequest::Succession(cause) => self.work.succeed(cause),
+            PassRequest::ReadAhead => self.work.read_ahead(),
+            PassRequest::Following => self.work.follow(),
+            PassRequest::Postpone => self.work.postpone(now),
         }
     }
 
@@ -149,12 +150,12 @@ impl Core {
         self.client.withdraw(|context| {
             matches!(
                 context,
-                Context::Sweep(_) | Context::Mastership(Asked::HandOver)
+                Context::Sweep(_) | Context::Mastership(MastershipRequest::HandOver)
             )
         });
         self.stage = Stage::Idle;
         self.mastership.take_reading();
-        self.meter.discard();
+        self.recorder.discard();
     }
 
     /// Declines all commands that wait, so that none is carried out by a later takeover.
@@ -173,13 +174,13 @@ impl Core {
         }
     }
 
-    /// Makes the reading ahead under way the sweep of a succession.
+    /// Turns the reading ahead under way into the sweep of a succession.
     fn go_on_as_succession(&mut self, cause: &str) {
         if let Stage::Sweeping(sweep) = &mut self.stage {
             for switch in sweep.take_reported() {
                 sweep.add_target(&self.inventory, switch);
             }
-            self.meter.join(cause);
+            self.recorder.join(cause);
             self.pass = Pass::Succession;
         }
     }
@@ -198,8 +199,8 @@ impl Core {
         }
     }
 
-    /// Whether the pass may write these changes now. A succession otherwise reads what is missing,
-    /// or gives up.
+    /// Whether the pass may write `changes` now. If not, a succession reads the missing parts, or
+    /// gives up.
     pub(super) fn may_succeed(&mut self, changes: &Changes, now: Time) -> bool {
         if self.pass != Pass::Succession {
             return true;
@@ -222,7 +223,7 @@ impl Core {
         // The plan may have been made for tables that switches do not hold.
         self.plans.drop_in_force();
         self.writing.forget_comparison();
-        self.meter.discard();
+        self.recorder.discard();
         self.mastership.end_succession(true);
         self.carry_out_actions(now);
     }
@@ -370,8 +371,8 @@ impl Core {
         self.on_mastership(now, |mastership, view| mastership.begin_granted(view, now));
     }
 
-    /// Exchanges claims: this manager's port gets the LID of the former manager's port, and that
-    /// port gets this one's, if the LID moves with the manager.
+    /// Swaps claims if the LID floats: this manager's port gets the former manager's LID, and the
+    /// former manager's port gets this one's.
     fn float_lid(&mut self) {
         if let Some(before) = self.mastership.former_holder() {
             let (policy, claims) = (&self.config.policy, &mut self.plans.assigned.claims);
@@ -403,7 +404,7 @@ impl Core {
         let shares_store = self.mastership.policy().shares_store;
         let news = self.mastership.news_mut();
         news.begin();
-        // Until the end of a pass, the hardware may hold something that no plan has.
+        // Until the end of a pass, the hardware may differ from every plan.
         if shares_store {
             news.doubt();
         }
@@ -423,8 +424,8 @@ impl Core {
         partitions.adopt(overlay, policy, &self.fabric, &mut answers);
     }
 
-    /// Uses the alias GUIDs before the SA reports them, and has the blocks with them read: the
-    /// sweep that waited for the grant did not know them.
+    /// Uses stored alias GUIDs before the SA reports them, and queues a reading of their GUIDInfo
+    /// blocks: the sweep that waited for the grant did not read these.
     fn adopt_alias_guids(&mut self, aliases: Arc<AliasGuids>) {
         let mut ports = Vec::new();
         for (guid, node) in self.inventory.hardware.nodes() {
@@ -459,11 +460,11 @@ impl Core {
         }
     }
 
-    /// Announces to managers that share the store that ports get other M_Keys soon. Increments the
-    /// number of the plan, so that they read the store at once.
+    /// Announces an imminent rotation to managers that share the store. Increments the number of
+    /// the plan, so that they read the store at once.
     fn announce_rotation(&mut self) {
         self.mastership.news_mut().doubt();
-        // A job under way has a new number already, which its plan must have, too.
+        // A job under way already has a new number, and its plan must have the same.
         if !matches!(self.stage, Stage::Planning { .. }) {
             self.plans.advance();
         }
@@ -499,13 +500,13 @@ impl Core {
     }
 
     fn set_generations(&mut self, generations: Generations) {
-        if lay_generations(&mut self.config.policy, generations) {
+        if set_key_generations(&mut self.config.policy, generations) {
             self.remember();
         }
     }
 
-    /// Gives switches keys that the former master, which may wake up, does not know: its Sets then
-    /// change no forwarding table.
+    /// Gives switches M_Keys unknown to the former master: should it wake up, its Sets change no
+    /// forwarding table.
     fn fence_switches(&mut self) {
         if self.config.policy.ports.m_keys.secret().is_some() {
             self.set_generations(self.generations().fenced());
@@ -514,7 +515,7 @@ impl Core {
         }
     }
 
-    /// Continues with the later of the own generations and those of another manager.
+    /// Continues with the later of this manager's generations and `others`.
     fn adopt_generations(&mut self, others: Generations) {
         let later = self.generations().later(others);
         if later != self.generations() {
@@ -527,8 +528,8 @@ impl Core {
         }
     }
 
-    /// Continues with the generations that ports show: another manager has rotated keys, and this
-    /// one's store does not know it.
+    /// Continues with the key generations that ports show: another manager has rotated keys, which
+    /// this manager's store does not record.
     pub(super) fn follow_generations(&mut self) {
         if let Some(ahead) = self.inventory.generations_ahead() {
             self.adopt_generations(ahead);
@@ -546,8 +547,8 @@ impl Core {
         });
     }
 
-    /// Sweeps once more, if ports behind which nothing answered have a known neighbour now, which
-    /// may not have answered without its key. Returns whether it does.
+    /// Queues a full sweep if the stored or expected cabling names the neighbour of a silent port:
+    /// the neighbour's M_Key can now be derived. Returns whether it does.
     fn look_behind_guarded_ports(&mut self) -> bool {
         let mut silent = self.inventory.faults.to_ask_again();
         let (stored, expected) = (&self.inventory.stored_cabling, self.missing.expected());

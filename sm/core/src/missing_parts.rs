@@ -23,7 +23,7 @@ pub(super) struct MissingParts {
     kept: Cabling,
     /// Whether nodes or cables have appeared or vanished since `kept`.
     has_news: bool,
-    /// The cables that there should be; empty without a design.
+    /// Cables of the design file; empty without a design.
     design: Arc<Design>,
     /// Whether the last whole fabric was compared with the design.
     is_compared: bool,
@@ -77,7 +77,7 @@ impl MissingParts {
     /// and the former one.
     pub(super) fn follow(&mut self, delta: &Delta, before: &Fabric, new: &Fabric, now: Time) {
         self.update(delta, before, new, now);
-        // Names and links that come up are no change of the cabling, and count for the design.
+        // New names, and links that come up, leave the cabling unchanged, but matter to the design.
         let has_design = !self.design.cables.is_empty();
         if !self.is_compared || has_design && !before.rewired(new).is_empty() {
             self.compare(new);
@@ -106,15 +106,15 @@ impl MissingParts {
         self.findings = self.expected.findings(fabric);
     }
 
-    /// Records the part of the fabric that an unfinished sweep has found, so that it does not count
-    /// as a difference at the end of the sweep. The design is compared at that end.
+    /// Records the part of the fabric that an unfinished sweep has found, so that it is no
+    /// difference at the end of the sweep. The comparison with the design waits for that end.
     pub(super) fn meet(&mut self, before: &Fabric, new: &Fabric, now: Time) {
         self.update(&Delta::between(before, new), before, new, now);
         self.is_compared = false;
     }
 
-    /// Makes `fabric` the cabling for the store. That costs a row for each node, so that it waits
-    /// for the end of a pass, when ports are in their final state.
+    /// Makes `fabric` the cabling to store. The caller waits for the end of a pass, when ports are
+    /// in their final state, because storing costs a row for each node.
     pub(super) fn keep(&mut self, fabric: &Arc<Fabric>) {
         self.has_news = false;
         self.kept = Cabling {

@@ -12,16 +12,15 @@ use rsm_model::fabric::{Delta, Fabric};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::Role;
 
-use super::convergence::Part;
-use super::patience::leave_silent_nodes_out;
+use super::convergence::TimedStage;
 use super::requests::Context;
+use super::silent_nodes::leave_silent_nodes_out;
 use super::stage::Stage;
 use super::work::Next;
 use super::{Core, Mode, Pass, dry_run};
 
-/// Number of successive repairs of which one waits for silent nodes to the end. The others continue
-/// without them as soon as there is a change to plan for, and the answers of slow nodes come too
-/// late.
+/// One in this many successive repairs waits for silent nodes to the end. The others continue
+/// without silent nodes once there is a change to plan for, and so miss the answers of slow ones.
 const REPAIRS_PER_WAIT: u32 = 4;
 
 impl Core {
@@ -35,7 +34,7 @@ impl Core {
                     // The core discards the plan when it arrives, because its generation no longer
                     // matches.
                     self.stage = Stage::Idle;
-                    self.meter.discard();
+                    self.recorder.discard();
                     return true;
                 }
                 false
@@ -108,7 +107,7 @@ impl Core {
         if !self.writing.was_interrupted()
             && !push.was_stopped()
             && self.work.is_urgent()
-            && self.meter.rest_outlasts_plan(push.progress(), now)
+            && self.recorder.rest_outlasts_plan(push.progress(), now)
         {
             self.writing.interrupt();
             push.stop();
@@ -125,7 +124,7 @@ impl Core {
         is_waited_for && self.abandon_silent_nodes(now)
     }
 
-    /// Begins the pass that `next` asks for: with a sweep, or with what the model already has.
+    /// Begins the pass that `next` asks for, with a sweep or with the present model.
     fn begin(&mut self, next: Next, now: Time) {
         let needs_sweep = !matches!(
             next,
@@ -138,12 +137,12 @@ impl Core {
             return;
         }
         let cause = self.cause_of(&next);
-        self.meter.start(cause, now, self.client.stats());
+        self.recorder.start(cause, now, self.client.stats());
         self.pass = Pass::Full;
         if matches!(next, Next::Everything { .. }) && self.work.take_rewrite() {
             taken_over_tables::distrust_all(&mut self.inventory);
         }
-        self.equip_inventory();
+        self.update_inventory_policy();
         match next {
             Next::Plan => self.start_plan(now),
             Next::Groups => self.start_groups(now),
@@ -151,7 +150,7 @@ impl Core {
             Next::RouteAdaptively => self.resume_push(now),
             _ => match self.begin_sweep(next, now) {
                 Some(sweep) => self.stage = Stage::Sweeping(Box::new(sweep)),
-                None => self.meter.discard(),
+                None => self.recorder.discard(),
             },
         }
     }
@@ -173,7 +172,7 @@ impl Core {
 
     /// Passes to the inventory what the configuration and the last passes determine for the next
     /// one.
-    fn equip_inventory(&mut self) {
+    fn update_inventory_policy(&mut self) {
         self.inventory.use_vports(self.config.manages_vports);
         let ports = &self.config.policy.ports;
         self.inventory
@@ -304,13 +303,14 @@ impl Core {
         }
     }
 
-    /// Ends the sweep: its answers are in the inventory, and what was learned from them is stored.
+    /// Ends the sweep: completes the inventory, and stores the habits and capabilities that its
+    /// answers showed.
     fn take_answers(&mut self, sweep: &mut Sweep, now: Time) {
-        self.meter.mark(Part::Discover, now);
+        self.recorder.mark(TimedStage::Discover, now);
         if !self.work.is_due() {
             // All reports received meanwhile have joined this sweep.
             let cause = self.work.take_cause();
-            self.meter.join(&cause);
+            self.recorder.join(&cause);
         }
         sweep.finish(&mut self.inventory);
         self.inventory.rights.date(now);
@@ -329,7 +329,7 @@ impl Core {
         }
     }
 
-    /// Handles a missing answer of the own port, without which nothing is managed: reports that,
+    /// Handles the silence of the own port, without which rsm manages nothing: reports a finding,
     /// and sweeps again later.
     fn wait_for_own_port(&mut self, now: Time) {
         self.reports.begin_pass(vec![Finding::new(
@@ -341,14 +341,14 @@ impl Core {
              reset the adapter"
                 .to_owned(),
         )]);
-        self.meter.discard();
+        self.recorder.discard();
         self.work
             .sweep_everything(false, "the local port did not answer");
         self.work.postpone(now);
         self.publish(now);
     }
 
-    /// Queues what must be read again, because hosts or cables moved while they were read.
+    /// Queues a reading of the hosts and cables that moved during the sweep.
     fn ask_for_moved_parts(&mut self, sweep: &mut Sweep) {
         for host in sweep.moved_hosts() {
             self.work.look_at_port(host);
@@ -376,7 +376,7 @@ impl Core {
         delta
     }
 
-    /// Records what others have written, according to the samples of a light sweep.
+    /// Records foreign writes that the samples of a light sweep show.
     fn note_foreign_writes(&mut self, sweep: &mut Sweep, now: Time) {
         let plan = self.plans.in_force();
         let comparison = plan.map(|plan| {
@@ -410,7 +410,7 @@ impl Core {
             .next_samples(&self.inventory, failing, now)
     }
 
-    /// Decides whether tables count, for the switches written since the last decision.
+    /// Decides for each switch written since the last decision whether its tables count as held.
     fn decide_tables(&mut self) {
         let trust = Trust {
             takeover: self.config.takeover,
@@ -429,15 +429,15 @@ impl Core {
             .is_some_and(|plan| Arc::ptr_eq(&plan.policy, &self.config.policy));
         is_of_policy
             && !self.work.wants_plan()
-            && !self.has_heard_a_mute()
+            && !self.a_mute_switch_answers()
             && !self.first_sweep.is_provisional()
     }
 
     /// Ends a pass that found everything unchanged.
     fn end_without_push(&mut self, now: Time) {
-        self.meter.discard();
+        self.recorder.discard();
         self.schedule_repair(&[], now);
-        let last = self.meter.history().next_back().cloned();
+        let last = self.recorder.history().next_back().cloned();
         if let Some(last) = last {
             self.keep_promises(&last);
         }
@@ -454,8 +454,8 @@ impl Core {
         Arc::new(fabric)
     }
 
-    /// Remembers that silent nodes kept a full sweep from a part of the subnet; it is repeated when
-    /// they answer again.
+    /// Remembers that silent nodes hid a part of the subnet from a full sweep, which is repeated
+    /// when they answer again.
     fn check_coverage(&mut self, sweep: &Sweep) {
         if let SweepScope::Full { audit } = sweep.scope() {
             let incomplete = sweep.is_incomplete(&self.inventory);
@@ -518,7 +518,7 @@ impl Core {
         };
         self.first_sweep.set_aside(sweep);
         self.mastership.become_master_early();
-        self.meter.mark(Part::Discover, now);
+        self.recorder.mark(TimedStage::Discover, now);
         let fabric = self.model();
         self.missing.meet(&self.fabric, &fabric, now);
         self.fabric = fabric;
@@ -546,7 +546,7 @@ impl Core {
         let Some(sweep) = self.first_sweep.resume(now) else {
             return false;
         };
-        self.meter.start(
+        self.recorder.start(
             "answers that came late".to_owned(),
             now,
             self.client.stats(),

@@ -12,7 +12,7 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::lids::LidRights;
 use rsm_plan::{JobKind, Outcome, PlanError, PlanJob};
 
-use super::convergence::{Part, Pushed};
+use super::convergence::{Pushed, TimedStage};
 use super::event::Effect;
 use super::stage::Stage;
 use super::trials::Answers;
@@ -26,8 +26,8 @@ impl Core {
         if self.work.wants_plan() {
             self.work.planned();
             if !self.work.is_due() {
-                // No other work waits that could have these causes.
-                self.meter.join(&self.work.take_cause());
+                // No other work waits, so that the causes belong to this plan.
+                self.recorder.join(&self.work.take_cause());
             }
         }
         self.work.regrouped();
@@ -55,7 +55,7 @@ impl Core {
     }
 
     /// Whether the plan in force leaves out a switch that answers now.
-    pub(super) fn has_heard_a_mute(&self) -> bool {
+    pub(super) fn a_mute_switch_answers(&self) -> bool {
         let plan = self.plans.in_force();
         plan.is_some_and(|plan| plan.transition.mute.iter().any(|&guid| !self.is_mute(guid)))
     }
@@ -83,7 +83,7 @@ impl Core {
             .cloned()
             .filter(|_| self.mastership.is_master())
         else {
-            self.meter.discard();
+            self.recorder.discard();
             return;
         };
         self.pass = Pass::Multicast;
@@ -97,7 +97,7 @@ impl Core {
     /// Plans a step of rebalancing, if there still is a plan to start from.
     pub(super) fn start_rebalancing(&mut self, now: Time) {
         if self.plans.in_force().is_none() || !self.mastership.is_master() {
-            self.meter.discard();
+            self.recorder.discard();
             return;
         }
         self.pass = Pass::Rebalance;
@@ -138,8 +138,8 @@ impl Core {
         }
     }
 
-    /// The ports whose LID another host has written over. None while another master is visible, whose
-    /// LIDs they may be: two masters would move them to and fro.
+    /// The ports whose LID another host has overwritten. Empty while another master is visible:
+    /// both would rewrite the same LIDs without end.
     fn overwritten_lids(&self) -> BTreeSet<Guid> {
         let others = rsm_mastership::others(&self.inventory);
         let has_rival = others.iter().any(|other| other.state == SmState::Master);
@@ -167,8 +167,8 @@ impl Core {
         }
     }
 
-    /// Restores the settings from before those that the refused job had. Returns whether it had
-    /// any.
+    /// Restores the settings that the trials of the refused job had replaced. Returns whether the
+    /// job had trials.
     fn fail_trials(&mut self, error: &PlanError) -> bool {
         let generation = self.plans.generation();
         let policy = &mut self.config.policy;
@@ -183,11 +183,11 @@ impl Core {
     }
 
     pub(super) fn accept_plan(&mut self, outcome: Outcome, now: Time) {
-        self.meter.mark(Part::Plan, now);
+        self.recorder.mark(TimedStage::Plan, now);
         match outcome {
             Outcome::Unchanged { .. } => {
                 self.stage = Stage::Idle;
-                self.meter.discard();
+                self.recorder.discard();
                 self.tell_end_of_push();
             }
             Outcome::Plan(plan) => {
@@ -195,7 +195,7 @@ impl Core {
                 if self.trials.pass(self.plans.generation(), &mut answers) {
                     self.remember();
                 }
-                self.meter.note(plan.whole.iter().cloned());
+                self.recorder.note(plan.whole.iter().cloned());
                 if self.pass == Pass::Full {
                     self.plans.keep_lids();
                 }

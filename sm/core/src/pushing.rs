@@ -14,7 +14,7 @@ use rsm_plan::Plan;
 use rsm_routing::tables::Tables;
 use rsm_state::{Convergence, Forthcoming, Handover, Role, Snapshot, TablesWritten};
 
-use super::convergence::{Part, Pushed};
+use super::convergence::{Pushed, TimedStage};
 use super::event::Effect;
 use super::saved_state::SavedCoreState;
 use super::stage::Stage;
@@ -50,7 +50,7 @@ impl Core {
             .writing
             .compare(&self.inventory, &self.fabric, plan, interim);
         let (mut changes, whole) = compared;
-        self.meter.note(whole);
+        self.recorder.note(whole);
         if self.pass != Pass::Succession {
             self.compare_multicast(plan, &mut changes);
         }
@@ -63,7 +63,7 @@ impl Core {
         changes
     }
 
-    /// `plan` with the hardware as last read and written.
+    /// Comparison of `plan` with the hardware as last read and written.
     pub(super) fn comparison<'a>(
         &'a self,
         plan: &'a Arc<Plan>,
@@ -78,7 +78,7 @@ impl Core {
         let whole = self
             .writing
             .compare_multicast(&self.inventory, plan, changes);
-        self.meter.note(whole);
+        self.recorder.note(whole);
     }
 
     pub(super) fn push(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
@@ -94,8 +94,9 @@ impl Core {
             drop_verified(&mut self.inventory, &changes);
         }
         if changes.blocks() == 0 {
-            // An order that is not due now must surprise no operator later. Others stay until their
-            // Sets are answered: urgent work may stop the push before they leave.
+            // A link order that is not due now is dropped: executed later, it would surprise the
+            // operator. Due orders stay until their Sets are answered, because urgent work may stop
+            // the push before they leave.
             let due = &changes.links;
             let orders = &mut self.inventory.link_orders;
             orders.retain(|port, _| due.contains_key(port));
@@ -122,7 +123,7 @@ impl Core {
             self.end_succession(now);
             self.writing.leave_open();
             self.stage = Stage::Idle;
-            self.meter.discard();
+            self.recorder.discard();
             return;
         }
         self.tell_push();
@@ -130,8 +131,8 @@ impl Core {
         self.stage = Stage::Pushing(Box::new(Push::start(plan, changes, &self.inventory)));
     }
 
-    /// Lets the SA answer from the plan before a port becomes Active by it. A push that makes no
-    /// end port Active needs this only once, because it brings no host that the SA does not know.
+    /// Lets the SA answer from the plan before the push makes a port Active. A push that makes no
+    /// end port Active needs this only once, because it adds no host unknown to the SA.
     fn serve(&mut self, changes: &Changes, now: Time) {
         let mut ports = changes.ports.values();
         let brings_hosts = ports.any(|change| change.activates_end_port())
@@ -157,7 +158,7 @@ impl Core {
         let Stage::Pushing(push) = std::mem::replace(&mut self.stage, Stage::Idle) else {
             return;
         };
-        self.meter.mark(Part::Push, now);
+        self.recorder.mark(TimedStage::Push, now);
         let progress = push.progress();
         self.reports.forget_failed_sets();
         let failed = failures::findings(&self.inventory, push.failures());
@@ -230,8 +231,8 @@ impl Core {
         }
     }
 
-    /// After a push, or where there was nothing to write: Sets of adaptive routing that waited
-    /// follow, and tables of switches on trial are read back.
+    /// Sends the waiting Sets of adaptive routing, and reads back the tables of switches on trial.
+    /// Called after a push, or if there was nothing to write.
     fn go_on_with_adaptive(&mut self, complete: bool, now: Time) {
         if !complete {
             return;
@@ -248,7 +249,7 @@ impl Core {
         }
     }
 
-    /// Plans again, if switches turned out to be able to route adaptively, or not to.
+    /// Plans again if the set of switches that can route adaptively has changed.
     pub(super) fn plan_by_adaptive_news(&mut self) {
         if self.inventory.adaptive_trials.take_news() && self.plans.in_force().is_some() {
             self.work
@@ -273,7 +274,7 @@ impl Core {
         let is_multicast = self.pass == Pass::Multicast;
         self.end_succession(now);
         if !is_multicast {
-            self.local_port.was_served();
+            self.local_port.note_port_read();
             let fabric = self.model();
             if self.first_sweep.goes_on() {
                 self.missing.meet(&self.fabric, &fabric, now);
@@ -305,12 +306,12 @@ impl Core {
                 self.remember();
             }
         }
-        self.meter.note(self.inventory.take_searched());
-        if let Some(convergence) = self.meter.finish(pushed, now, &self.client.stats()) {
+        self.recorder.note(self.inventory.take_searched());
+        if let Some(convergence) = self.recorder.finish(pushed, now, &self.client.stats()) {
             let convergence = Arc::new(convergence);
             // Multicast passes come by the thousand, one for each join, and would fill the history.
             if !is_multicast {
-                self.meter.record(convergence.clone());
+                self.recorder.record(convergence.clone());
             }
             self.publish(now);
             self.outbox.push(Effect::Converged(convergence.clone()));
@@ -359,8 +360,8 @@ impl Core {
     }
 
     /// Announces to managers that share the store that the hardware holds the plan, and what has
-    /// changed since the plan before. Increments the number of the plan at the end of a push, so
-    /// that a reading made during the push does not count as one of its result.
+    /// changed since the former plan. Increments the number of the plan at the end of a push, so
+    /// that no reading made during the push counts as a reading of its result.
     pub(super) fn tell_end_of_push(&mut self) {
         if !self.mastership.policy().shares_store
             || self.writing.is_open()

@@ -5,7 +5,7 @@ use rsm_hardware::sweep::inventory::Inventory;
 use rsm_hardware::sweep::{Ask, Query};
 use rsm_ids::Guid;
 use rsm_mad::client::{Request, Routes};
-use rsm_mastership::Asked;
+use rsm_mastership::MastershipRequest;
 
 /// Number of requests that the core hands to the client before they are sent.
 ///
@@ -26,11 +26,11 @@ pub(super) enum Context {
     /// Asks the manager's own switch, to see whether the fabric answers at all.
     Witness,
     /// A question or an order to another manager, or about one.
-    Mastership(Asked),
+    Mastership(MastershipRequest),
 }
 
 impl Context {
-    /// The switch that a request by LID went to, if the request may have gone so.
+    /// Target switch of a request that may have travelled by LID; `None` for other requests.
     pub(super) fn switch_by_lid(&self) -> Option<Guid> {
         match self {
             Context::Sweep(Query::Switch(guid)) => Some(*guid),
@@ -40,7 +40,7 @@ impl Context {
     }
 }
 
-/// The request for a Get of a sweep; `is_sample` says whether it reads back what was written.
+/// The request for a Get of a sweep; `is_sample` says whether the Get reads back written content.
 pub(super) fn get(ask: Ask, is_sample: bool) -> Request<Context> {
     let routes = Routes::to_agent(ask.lid, ask.path, ask.alternate);
     let rounds = match ask.query {

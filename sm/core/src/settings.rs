@@ -11,7 +11,7 @@ use rsm_model::NodeNames;
 use rsm_model::design::Design;
 use rsm_plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 
-/// Use that the core makes of a plan.
+/// Treatment of a plan by the core.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Mode {
     /// Write it to the hardware.
@@ -58,7 +58,7 @@ pub struct CoreConfig {
     pub client: ClientConfig,
     /// The operator's names of nodes.
     pub names: Arc<NodeNames>,
-    /// The cables that there should be; empty without a design.
+    /// Cables of the design file; empty without a design.
     pub design: Arc<Design>,
 }
 

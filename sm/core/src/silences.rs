@@ -1,4 +1,4 @@
-//! Since when nodes leave queries unanswered, and how severe that is.
+//! Silences of nodes: when each began, and how severe it is.
 //!
 //! A switch whose processor is busy, and a manager that got no processor time itself, cause
 //! silences of some hundred milliseconds. So a silence is shown only once it lasts, and becomes
@@ -19,10 +19,10 @@ use rsm_model::findings::{Severity, Subject};
 
 use super::requests::Context;
 
-/// Length of a silence from which on an operator sees it.
+/// Age from which operators see a silence.
 const SHOWN: Duration = Duration::from_secs(1);
 
-/// Length of a silence that no busy processor of a switch explains.
+/// Age from which a busy processor of a switch does not explain a silence.
 const SERIOUS: Duration = Duration::from_secs(5);
 
 /// Severity of a silence of this age; `None` if it is not shown.
@@ -73,8 +73,8 @@ impl Silences {
 }
 
 impl Silences {
-    /// Records new silences of `inventory`. Unless `is_sweeping`, ends the others: within a sweep,
-    /// a silence that is not seen continues, because the sweep asks again.
+    /// Records new silences of `inventory`. Ends the others unless `is_sweeping`: a sweep asks
+    /// silent nodes again, so that their silence continues while it is under way.
     pub(super) fn follow(&mut self, inventory: &Inventory, is_sweeping: bool, now: Time) {
         if !is_sweeping {
             self.end(inventory);

@@ -42,7 +42,7 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         controls_congestion: core.config.congestion.enabled,
         manages_vports: core.config.manages_vports,
         findings: findings.into(),
-        history: core.meter.history().cloned().collect(),
+        history: core.recorder.history().cloned().collect(),
         stats: core.client.stats(),
         traps: core.traps.counts().clone(),
     }

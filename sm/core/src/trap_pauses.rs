@@ -2,8 +2,9 @@
 //!
 //! A switch with a flapping link sends a trap for each change, and each may concern another of its
 //! links. A report makes the core read all ports of the switch, so that repeated reports get one
-//! reading after a pause. The pause doubles while readings find nothing changed. While they do, it
-//! is only as long as all such switches together need to keep to [`READINGS_PER_S`].
+//! reading after a pause. The pause doubles while readings find no change. While readings find
+//! changes, the pause is just long enough for all such switches together to stay within
+//! [`READINGS_PER_S`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,8 +15,8 @@ use rsm_mad::Time;
 /// Pause after a switch's first report.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 
-/// Shortest pause while readings find changes. Another fault that the same switch reports waits for
-/// its end.
+/// Shortest pause while readings find changes. Another fault at the same switch waits for the end
+/// of the pause.
 const PAUSE_LEAST: Duration = Duration::from_millis(25);
 
 /// Longest pause.
@@ -45,7 +46,7 @@ struct Reporter {
 }
 
 impl Reporter {
-    /// Whether no report came for twice the pause after its end.
+    /// Whether twice the pause has passed since its end without a report.
     fn is_quiet(&self, now: Time) -> bool {
         now.since(self.next) > self.pause * 2
     }
@@ -56,7 +57,7 @@ impl TrapPauses {
     ///
     /// # Errors
     ///
-    /// Time at which it may, if not now.
+    /// The time from which the reading may begin.
     pub(super) fn admit(&mut self, switch: Guid, ports: u32, now: Time) -> Result<(), Time> {
         let before = self.switches.get(&switch).copied();
         if let Some(before) = before

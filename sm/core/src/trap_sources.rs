@@ -1,9 +1,9 @@
 //! Sources of traps: each has its share of the loop's time, and only traps of a port about itself
 //! are believed.
 //!
-//! The source of a trap is the LID in its packet, which the port holds; subject and issuer are what
-//! the sender writes. A trap that gets no TrapRepress is repeated by an honest agent (IBA 13.4.9),
-//! so that a dropped one is late and not lost.
+//! The source of a trap is the source LID of its packet, which belongs to the sending port; the
+//! sender chooses subject and issuer. An honest agent repeats a trap until it gets TrapRepress (IBA
+//! 13.4.9), so that a dropped trap is late and not lost.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use rsm_mad::allowance::{Allowance, Rate};
 use rsm_mad::wire::attr::{Notice, TrapDetails};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// The share of a source: at once the traps of all links of a large switch, and some again; then
-/// five a second, as many as an agent repeats (IBA 13.4.9).
+/// The share of a source: a burst with the traps of all links of a large switch and some
+/// repetitions, then five a second, the rate at which an agent repeats traps (IBA 13.4.9).
 const SHARE: Rate = Rate {
     burst: 250,
     pause: Duration::from_millis(200),
 };
 
-/// Traps of a port about others, without [`FORGED_PAUSE`] between two of them, that make a finding.
-/// An honest port whose LID has changed repeats a trap with its former LID until the trap is
+/// Number of traps of a port about others that make a finding, if no [`FORGED_PAUSE`] separates
+/// them. An honest port whose LID has changed repeats a trap with its former LID until the trap is
 /// repressed.
 const FORGED_WORTH_A_FINDING: u32 = 10;
 
-/// Weight of a trap that no honest port sends. Three of them are a finding, and not one: a switch that
-/// comes back may send the first ones from its former LID, which a host has been given meanwhile.
+/// Weight of a trap that no honest port sends. Three such traps make a finding, one does not: a
+/// switch that comes back may send its first ones from its former LID, which a host has meanwhile.
 const NEVER_HONEST: u32 = 4;
 
 /// Time without such a trap after which a port is counted anew.
@@ -36,7 +36,7 @@ const FORGED_PAUSE: Duration = Duration::from_secs(60);
 /// Time without such a trap after which the finding ends.
 const FORGED_KEPT: Duration = Duration::from_secs(3600);
 
-/// Most sources that are counted: every unicast LID.
+/// Maximum number of sources that are counted: every unicast LID.
 const SOURCES: usize = 0xC000;
 
 /// Traps of a port that were not about itself.
@@ -74,7 +74,7 @@ impl TrapSources {
         share.take(SHARE, now)
     }
 
-    /// Notes a trap of `port` that it may not issue. Returns whether that makes a finding.
+    /// Records a trap that `port` may not issue. Returns whether that makes a finding.
     pub(super) fn note_forged(&mut self, port: PortKey, is_never_honest: bool, now: Time) -> bool {
         if self.forged.len() >= SOURCES && !self.forged.contains_key(&port) {
             self.forged.retain(|_, forged| forged.is_finding(now));
@@ -180,7 +180,7 @@ pub(super) fn is_credible(
         TrapDetails::PortThreshold(threshold) => is_own(threshold.lid()),
         TrapDetails::VPortStateChange(change) => is_own(change.lid()),
         TrapDetails::VPortLocalChange(change) => is_own(change.lid()),
-        // The reporter is where the packet was to arrive.
+        // The reporter must be the destination of the packet with the bad key.
         TrapDetails::BadKeys(violation) => {
             !violation.lid2().is_unicast() || is_own(violation.lid2())
         }

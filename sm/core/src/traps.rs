@@ -22,22 +22,24 @@ use super::settings::CoreConfig;
 use super::trap_pauses::TrapPauses;
 use super::trap_sources::{TrapSender, TrapSources, is_credible, is_never_honest};
 
-/// Ports whose error reports are counted one by one; reports of further ports only add to the
-/// traps' counts.
+/// Maximum number of ports whose error reports are counted per port; reports of further ports only
+/// add to the counts of traps.
 const PORTS_REMEMBERED: usize = 4096;
 
-/// Reports of key violations of a port before it gets a finding: hosts of tenants probe. A single Set
-/// with a wrong M_Key is one, but from a manager, which may have the key of before a rotation.
+/// Number of reported key violations that make a finding about a port: hosts of tenants probe. One
+/// Set with a wrong M_Key suffices, unless it comes from a manager, which may have the key from
+/// before a rotation.
 const VIOLATIONS_WORTH_A_FINDING: u32 = 10;
 
-/// Sets with a wrong M_Key at switches that are no mistake: a tool of an operator tries once or
-/// twice.
+/// Number of Sets with a wrong M_Key to switches that rules out a mistake: an operator's tool tries
+/// once or twice.
 const SETS_WORTH_ISOLATION: u32 = 3;
 
 /// Time without a report after which the violations of a port are forgotten.
 const VIOLATIONS_KEPT: Duration = Duration::from_secs(3600);
 
-/// The number that counts traps of unknown numbers: a host may send any of them.
+/// Number under which all traps with unknown numbers are counted, because a host may send any
+/// number.
 const OTHER_TRAPS: u16 = u16::MAX;
 
 /// A report of a wrong key.
@@ -47,7 +49,7 @@ struct Violation {
     port: PortKey,
     reporter: PortKey,
     is_by_switch: bool,
-    /// The key was the M_Key of a Set.
+    /// Whether the wrong key was the M_Key of a Set.
     is_set: bool,
 }
 
@@ -55,14 +57,13 @@ struct Violation {
 #[derive(Clone, Copy, Debug)]
 struct Violations {
     count: u32,
-    /// One of them was a Set with a wrong M_Key.
+    /// Whether one of the violations was a Set with a wrong M_Key.
     has_set: bool,
-    /// Such Sets that a switch reported.
+    /// Number of such Sets that a switch reported.
     sets_at_switches: u32,
-    /// The port that reported the first one.
+    /// Port that reported the first violation.
     reporter: PortKey,
-    /// A switch or another port reported one as well, so that it is not the word of one host
-    /// against the other.
+    /// Whether a switch or another port confirms the report.
     is_confirmed: bool,
     last: Time,
 }
@@ -77,7 +78,8 @@ impl Violations {
         self.has_set || self.count >= VIOLATIONS_WORTH_A_FINDING
     }
 
-    /// Whether the finding is about the port, and not about the host that accuses it.
+    /// Whether the violation is proved, so that the finding is about the port and not about its
+    /// accuser.
     fn is_proved(&self) -> bool {
         self.sets_at_switches > 0 || self.is_confirmed && self.count >= VIOLATIONS_WORTH_A_FINDING
     }
@@ -110,7 +112,7 @@ pub(super) enum TrapWork {
     Repress(Box<Datagram>),
     /// Pass the notice on to the SA.
     Notify(Box<Notice>),
-    /// Ask each switch: the one that reports is not known.
+    /// Ask every switch: the reporting one is unknown.
     AskSwitches,
     /// Sweep a switch.
     Read(Guid),
@@ -302,9 +304,8 @@ impl TrapHandler {
         self.work.pop_front()
     }
 
-    /// Takes a trap: nothing comes of one from a LID that no port has, beyond the share of its
-    /// source, or about another port than its sender. The work that it makes follows by
-    /// [`TrapHandler::poll`].
+    /// Takes a trap; [`TrapHandler::poll`] returns the resulting work. Ignores a trap from a LID
+    /// that no port has, beyond the share of its source, or about a port other than its sender.
     pub(super) fn handle(&mut self, datagram: &Datagram, context: &mut TrapContext<'_>, now: Time) {
         let smp = Smp::from_bytes(&datagram.mad);
         let mut notice = *Notice::from_data(smp.data());
@@ -359,8 +360,8 @@ impl TrapHandler {
         }
     }
 
-    /// Reads the sender of a trap that names another port: the LID of an honest sender has changed
-    /// since, and its trap must not be lost.
+    /// Queues a reading of the sender of a trap about another port: the LID of an honest sender has
+    /// changed, and its trap must not be lost.
     fn read_sender(&mut self, source: Lid, is_switch: bool, context: &TrapContext<'_>, now: Time) {
         if is_switch {
             self.on_link_state_change(source, context, now);
@@ -494,8 +495,8 @@ impl TrapHandler {
         }
     }
 
-    /// The ports of switches that shall be disabled, because a host's port behind them babbles and
-    /// the operator wants it.
+    /// Switch ports to disable because a host's port behind them babbles; empty unless the operator
+    /// wants it.
     pub(super) fn babbling_links(
         &self,
         inventory: &Inventory,
@@ -506,8 +507,8 @@ impl TrapHandler {
         links.collect()
     }
 
-    /// Handles a change of virtual ports of the port with this LID: of the one at `index`, or of
-    /// any.
+    /// Handles a change of virtual ports at the port with this LID: of virtual port `index`, or of
+    /// any if `None`.
     fn on_vport_change(&mut self, lid: Lid, index: Option<u16>, context: &mut TrapContext<'_>) {
         if context.config.reads_on_trap
             && let Some(at) = context.holder(lid)
@@ -526,8 +527,8 @@ impl TrapHandler {
         }
     }
 
-    /// Handles a wrong M_Key: a stranger's, or one of this subnet manager, whose Sets the port then
-    /// ignores.
+    /// Handles the report of a wrong M_Key: a stranger's, or this manager's own, whose Sets the
+    /// reporting port then ignores.
     fn on_bad_m_key(
         &mut self,
         notice: &Notice,
@@ -553,8 +554,8 @@ impl TrapHandler {
         }
     }
 
-    /// Counts a wrong key of the port with the first LID, as the port at the second one reports it;
-    /// `is_set`: the M_Key of a Set.
+    /// Counts a key violation by the port with `lid`, as the port with the LID `source` reports it.
+    /// `is_set` says whether the key was the M_Key of a Set.
     fn count_violation(
         &mut self,
         (lid, source): (Lid, Lid),
@@ -578,8 +579,8 @@ impl TrapHandler {
     }
 }
 
-/// The LID that sent a trap. A trap of the own node may never have been on the wire; it then states
-/// 0.
+/// Source LID of a trap. A trap of the own node that was never on the wire states 0 and gets the
+/// own LID.
 fn source_of(trap: &Datagram, inventory: &Inventory) -> Lid {
     if trap.remote.lid != Lid::NONE {
         return trap.remote.lid;

@@ -1,4 +1,5 @@
-//! The outputs: what the core does for mastership, in the order in which it is decided.
+//! The outputs: the actions that the core carries out for mastership, in the order of their
+//! decisions.
 
 use rsm_hardware::diff::LastComparison;
 use rsm_ids::{Guid, PortKey};
@@ -9,9 +10,9 @@ use rsm_mad::transport::Datagram;
 use crate::handover::HandingOver;
 use crate::inquiry::Question;
 
-/// Why a request was sent.
+/// The purpose of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asked {
+pub enum MastershipRequest {
     /// Offers the subnet to another manager.
     HandOver,
     /// Polls a master that shares the store.
@@ -31,9 +32,9 @@ pub enum EpochRequest {
     Claim {
         /// GUID of this manager.
         own: Guid,
-        /// The master that no longer answers, or has handed over, and whose epoch ends.
+        /// GUID of the silent or former master, whose epoch ends.
         over: Option<Guid>,
-        /// Whether its epoch ends even if it shows signs of life in the store.
+        /// Whether the epoch of `over` ends even if `over` shows signs of life in the store.
         insists: bool,
         /// Whether this manager is already master, so that its state counts.
         is_master: bool,
@@ -46,7 +47,7 @@ pub enum EpochRequest {
 
 /// Work for the stages.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Errand {
+pub enum PassRequest {
     /// Sweep everything.
     Everything {
         /// Whether to read known tables back as well.
@@ -62,7 +63,8 @@ pub enum Errand {
     Master,
     /// Poll the master at this time.
     MasterAt(Time),
-    /// Read what the first push needs after a master whose subnet was read before, for this cause.
+    /// Read the parts that the first push of a takeover needs, from a subnet that this standby has
+    /// read before, for this cause.
     Succession(&'static str),
     /// Read what a takeover needs, while the master is silent.
     ReadAhead,
@@ -76,11 +78,11 @@ pub enum Errand {
 #[derive(Debug)]
 pub enum Action {
     /// Send a request, and return its completion.
-    Ask(Box<Request<Asked>>),
+    Ask(Box<Request<MastershipRequest>>),
     /// Send a datagram without an answer, before all other effects.
     Reply(Box<Datagram>),
     /// Withdraw the open requests that this predicate names.
-    Withdraw(fn(Asked) -> bool),
+    Withdraw(fn(MastershipRequest) -> bool),
     /// Send a request to the shared store.
     Store(EpochRequest),
     /// Withdraw every Set of a push under way, also those without an answer; the push ends at once.
@@ -93,10 +95,10 @@ pub enum Action {
     DiscardPass,
     /// Wait for the answer to an offer of the subnet; the offer follows as [`Action::Ask`].
     HandOver(Box<HandingOver>),
-    /// Make the reading ahead under way the sweep of a succession, for this cause.
+    /// Turn the reading ahead under way into the sweep of a succession, for this cause.
     GoOnAsSuccession(&'static str),
     /// Queue work for the stages.
-    Work(Errand),
+    Work(PassRequest),
     /// Keep the LIDs of ports from now on: a takeover moves none.
     KeepLids,
     /// Forget differences that another manager may have written.
@@ -111,7 +113,7 @@ pub enum Action {
     FenceSwitches,
     /// Continue with the generations of M_Keys that ports show.
     FollowGenerations,
-    /// Make the next comparison with the hardware follow this one.
+    /// Make the next comparison with the hardware start from this one.
     FollowComparison(Box<LastComparison>),
     /// Make a plan ahead of a takeover.
     PlanAhead,

@@ -10,7 +10,7 @@ use rsm_mad::wire::header::AttrId;
 use rsm_state::{Other, Role};
 
 use crate::Mastership;
-use crate::action::{Action, Asked, Errand};
+use crate::action::{Action, MastershipRequest, PassRequest};
 use crate::epoch::CHECK_LIMIT;
 use crate::inquiry::{
     ASK_AGAIN, FRESH, Inquiry, MastershipDoubt, Question, Suspicion, manager_ports,
@@ -19,19 +19,18 @@ use crate::role::{self, ElectionOutcome};
 use crate::view::{StageView, View};
 
 impl Mastership {
-    /// Whether another manager may have taken the subnet over from this master, which an inquiry
-    /// shall find out.
+    /// Whether an inquiry is needed, because another manager may have taken the subnet over from
+    /// this master.
     pub(crate) fn may_be_replaced(&self) -> bool {
         let inquiry = self.doubts.inquiry.as_ref();
         inquiry.is_some_and(|inquiry| inquiry.doubt() == MastershipDoubt::Paused)
     }
 
-    /// Handles a pause of this process that was so long that another manager may have taken the
-    /// subnet over.
+    /// Handles a pause of this process, long enough for another manager to take the subnet over.
     ///
-    /// Silence across a pause proves nothing: the client repeats the open Gets, but no Sets. An
-    /// epoch that this manager does not yet hold as master proves nothing either, nor does a claim
-    /// whose answer comes after the pause.
+    /// Silence across a pause proves nothing, so that the client repeats the open Gets, but no
+    /// Sets. An epoch that this manager did not hold as master before the pause proves nothing
+    /// either, nor does the answer after the pause to an earlier claim.
     pub fn on_pause(&mut self, view: &mut View<'_>, now: Time) {
         self.act(Action::HaltPush);
         self.forget_silence();
@@ -172,11 +171,17 @@ impl Mastership {
         self.act(Action::Ask(Box::new(Request {
             m_keys,
             priority: Priority::Urgent,
-            ..Request::get(target, ways, attribute, modifier, Asked::Inquiry(question))
+            ..Request::get(
+                target,
+                ways,
+                attribute,
+                modifier,
+                MastershipRequest::Inquiry(question),
+            )
         })));
     }
 
-    /// Handles the answer to `question`, or its silence.
+    /// Handles the answer to `question`, or the failure to get one.
     pub(crate) fn on_inquiry(
         &mut self,
         question: Question,
@@ -238,7 +243,7 @@ impl Mastership {
             Some(key) if view.inventory.hardware.local != Some(key) => {
                 self.on_manager(key, Some(info), view);
             }
-            // LIDs were assigned anew: a discovery finds the port with this LID.
+            // The LIDs have changed: a discovery finds the port with this LID.
             _ if is_other && info.sm_state() == SmState::Master => {
                 if let Some(inquiry) = &mut self.doubts.inquiry {
                     inquiry.unknown_master = Some(lid);
@@ -248,8 +253,8 @@ impl Mastership {
         }
     }
 
-    /// Decides as soon as the answers suffice: the first other master decides at once; silence
-    /// needs the full time.
+    /// Decides as soon as the answers suffice: the first answer of another master ends the inquiry
+    /// at once; silence counts only after the full time.
     fn weigh(&mut self, view: &mut View<'_>, now: Time) {
         let Some(inquiry) = &self.doubts.inquiry else {
             return;
@@ -294,8 +299,9 @@ impl Mastership {
         }
     }
 
-    /// Asks the own port and the managers that have answered once more: another query, or the
-    /// shared store, kept the inquiry open for so long that one of them may have taken over since.
+    /// Repeats the queries to the own port and to the managers that have answered: another query,
+    /// or the shared store, kept the inquiry open for so long that one of these managers may have
+    /// taken over since.
     fn ask_heard_again(&mut self, view: &View<'_>) {
         let Some(inquiry) = &mut self.doubts.inquiry else {
             return;
@@ -336,8 +342,7 @@ impl Mastership {
         self.draw_attention(&master, view);
     }
 
-    /// Discovers the subnet again, because another manager is master and is not found at a known
-    /// port.
+    /// Discovers the subnet again, because another manager is master and no known port is its.
     pub(crate) fn discover_again(&mut self, cause: impl Into<String>, view: &mut View<'_>) {
         self.drop_stage(view);
         self.election.role = Role::Discovering;
@@ -346,8 +351,8 @@ impl Mastership {
         self.publish();
     }
 
-    /// Stays master: there is no other master, or this one has precedence. If another manager wrote
-    /// meanwhile, sweeps everything and reads the tables back.
+    /// Stays master, because there is no other master or this one has precedence. If another
+    /// manager has written meanwhile (`overwritten`), sweeps everything and reads the tables back.
     fn remain_master(&mut self, overwritten: bool, view: &View<'_>) {
         if overwritten {
             self.take_unsure();
@@ -355,7 +360,7 @@ impl Mastership {
         } else if view.is_push_open {
             let cause = "the push was halted until no other master was found";
             for device in self.take_unsure() {
-                self.act(Action::Work(Errand::Switch(device, cause)));
+                self.act(Action::Work(PassRequest::Switch(device, cause)));
             }
             self.plan_again(cause);
         }
@@ -376,7 +381,7 @@ impl Mastership {
     /// Ends the inquiry without a decision, because another event has settled it.
     pub(crate) fn drop_inquiry(&mut self) {
         if self.doubts.inquiry.take().is_some() {
-            let is_of_inquiry = |asked| matches!(asked, Asked::Inquiry(_));
+            let is_of_inquiry = |request| matches!(request, MastershipRequest::Inquiry(_));
             self.act(Action::Withdraw(is_of_inquiry));
         }
     }
@@ -393,13 +398,13 @@ impl Mastership {
                     Routes::to_agent(None, path, alternate),
                     SmInfo::ID,
                     0,
-                    Asked::Manager(key),
+                    MastershipRequest::Manager(key),
                 ))));
             }
         }
     }
 
-    /// Handles SMInfo of a manager that was silent before.
+    /// Handles the answer to [`Mastership::ask_silent_managers`].
     pub(crate) fn on_silent_manager(
         &mut self,
         key: PortKey,

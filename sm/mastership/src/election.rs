@@ -16,7 +16,7 @@ use rsm_state::{Other, Role};
 use crate::orders::Orders;
 use crate::silent_managers::SilentManagers;
 
-/// Time for which the subnet is not offered again to a manager that did not take it.
+/// Time before the subnet is offered again to a manager that refused it.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 
 /// Election state kept between sweeps.
@@ -33,11 +33,11 @@ pub(crate) struct Election {
     traps: u64,
     /// Number of successive polls that the master has not answered.
     pub(crate) silent_polls: u32,
-    /// Whether the first sweep ends with this manager not active.
+    /// Whether this manager is in state NotActive after its first sweep.
     pub(crate) starts_inactive: bool,
-    /// Other masters that have not handed over yet, although this one has precedence.
+    /// Other masters over which this one has precedence, and which have not handed over yet.
     pub(crate) rivals: Vec<Other>,
-    /// Managers that are visible (IsSM) and do not answer.
+    /// Managers that are visible (IsSM) and do not answer SMInfo.
     pub(crate) silent: SilentManagers,
     /// Orders to this manager.
     pub(crate) orders: Orders,
@@ -64,7 +64,7 @@ impl Election {
         refused.is_some_and(|(guid, until)| guid == manager && now < until)
     }
 
-    /// Records that a manager did not take the subnet.
+    /// Records that a manager refused the subnet.
     pub(crate) fn note_refused(&mut self, manager: Guid, now: Time) {
         self.refused = Some((manager, now + REFUSED_FOR));
     }

@@ -1,4 +1,4 @@
-//! The epoch of a store that several managers share: a manager writes hardware only as its holder.
+//! The epoch of a store that several managers share: only the holder of the epoch writes hardware.
 //!
 //! ```text
 //!        a sweep finds no other master             granted
@@ -31,18 +31,18 @@ use crate::lost_registrations::LostRegistrations;
 /// Time between two claims after a refusal.
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
-/// Time of successive refusals, with no other master in sight, after which this manager manages its
-/// part without the epoch: longer than a dead holder's epoch lasts
+/// Time of successive refusals, with no other master visible, after which this manager manages its
+/// part of the fabric without the epoch: longer than a dead holder's epoch lasts
 /// ([`STALE`](rsm_store::replica::STALE)).
 pub(crate) const REFUSED_FOR: Duration = Duration::from_secs(5);
 
-/// Limit of waiting for the answer to a claim, which includes the state of a whole subnet.
+/// Time limit for the answer to a claim, which includes the state of a whole subnet.
 pub(crate) const CLAIM_LIMIT: Duration = Duration::from_secs(15);
 
-/// Limit of waiting, for a master that was paused, for the answer whether it still holds the epoch.
+/// Time limit for the store to answer whether a master that was paused still holds the epoch.
 pub(crate) const CHECK_LIMIT: Duration = Duration::from_secs(1);
 
-/// How this manager stands to the epoch.
+/// Relation of this manager to the epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Holding {
     /// No store is shared.
@@ -68,7 +68,7 @@ pub(crate) struct EpochState {
     pub(crate) holding: Holding,
     /// Number of the last epoch of another manager that deposed this one.
     pub(crate) deposed_by: u64,
-    /// Holder at the last refusal, and the time since when claims were refused.
+    /// Holder at the last refusal, and the time of the first of the successive refusals.
     pub(crate) refused: Option<(Epoch, Time)>,
     /// Last epoch in the store while another manager held it.
     pub(crate) seen: Option<Epoch>,
@@ -78,7 +78,7 @@ pub(crate) struct EpochState {
     pub(crate) is_silent: bool,
     /// Registrations that the former master acknowledged and this manager lacks.
     pub(crate) lost: LostRegistrations,
-    /// LIDs given while another manager may give some, too.
+    /// Rights to the LIDs assigned while another manager may assign LIDs as well.
     pub(crate) partitioned: LidRights,
 }
 
@@ -118,8 +118,8 @@ impl EpochState {
         matches!(self.holding, Holding::Claimed(_) | Holding::Held(_))
     }
 
-    /// Requires another claim before this manager is master again: a handover ended the inquiry
-    /// before the store answered whether this manager still holds the epoch.
+    /// Requires a new claim before this manager is master again. Called if a handover ends the
+    /// inquiry before the store has answered whether this manager still holds the epoch.
     pub(crate) fn doubt(&mut self) {
         if self.is_held() {
             self.holding = Holding::Free;

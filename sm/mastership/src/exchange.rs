@@ -15,7 +15,7 @@ use rsm_mad::wire::smp::{Smp, SmpRequest};
 use rsm_state::{Other, Role};
 
 use crate::Mastership;
-use crate::action::{Action, Asked};
+use crate::action::{Action, MastershipRequest};
 use crate::handover::HandingOver;
 use crate::inquiry::Suspicion;
 use crate::orders::Refusal;
@@ -31,7 +31,7 @@ impl Mastership {
             .accepts_m_key(view.inventory.hardware.local, request.m_key());
         let is_order = request.header().method() == Method::SET;
         if !is_order && self.may_be_replaced() {
-            // A request that is dropped is repeated by its sender.
+            // The sender repeats a request that is dropped.
             self.doubts.defer(datagram);
             return;
         }
@@ -76,8 +76,8 @@ impl Mastership {
         }
     }
 
-    /// Notes a refused order for a finding. Managers with other keys hand over and acknowledge
-    /// (IBA 14.4.1), but none gives a master the other orders.
+    /// Records a refused order for a finding. Managers with other keys also hand over and
+    /// acknowledge (IBA 14.4.1), but no manager gives a master any other order.
     fn note_refused_order(
         &mut self,
         datagram: &Datagram,
@@ -180,7 +180,8 @@ impl Mastership {
         if self.election.has_refused(to.guid, now) {
             return false;
         }
-        let Some(request) = self.order(&to, SmControl::HANDOVER, Asked::HandOver, view) else {
+        let Some(request) = self.order(&to, SmControl::HANDOVER, MastershipRequest::HandOver, view)
+        else {
             return false;
         };
         view.stage = StageView::HandingOver;
@@ -189,9 +190,9 @@ impl Mastership {
         true
     }
 
-    /// Ends the handover to `to` after its answer, by which it takes the subnet or not.
+    /// Ends the handover to `to` after its answer; `accepted` says whether `to` takes the subnet.
     pub fn end_hand_over(&mut self, to: Other, accepted: bool, now: Time) {
-        // Two masters would undo each other's work: the one with precedence stays.
+        // Two masters would undo each other's work, so that only the one with precedence stays.
         if accepted || to.state == SmState::Master {
             self.stand_by(to, now);
         } else {
@@ -243,9 +244,9 @@ impl Mastership {
         &self,
         other: &Other,
         control: SmControl,
-        asked: Asked,
+        asked: MastershipRequest,
         view: &View<'_>,
-    ) -> Option<Request<Asked>> {
+    ) -> Option<Request<MastershipRequest>> {
         let (path, alternate) = view.inventory.hardware.way_to(other.port)?;
         let routes = Routes::to_agent(None, path, alternate);
         let data = *self.sm_info(view).as_data();
@@ -256,9 +257,15 @@ impl Mastership {
         })
     }
 
-    /// Acknowledges the handover of another manager, whose answer has no effect.
+    /// Acknowledges the handover of another manager. The answer to the acknowledgement has no
+    /// effect.
     fn acknowledge(&mut self, other: &Other, view: &View<'_>) {
-        let request = self.order(other, SmControl::ACKNOWLEDGE, Asked::Announcement, view);
+        let request = self.order(
+            other,
+            SmControl::ACKNOWLEDGE,
+            MastershipRequest::Announcement,
+            view,
+        );
         if let Some(request) = request {
             self.act(Action::Ask(Box::new(request)));
         }

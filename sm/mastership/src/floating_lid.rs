@@ -1,4 +1,4 @@
-//! The LID of the master, if it moves from manager to manager.
+//! The floating LID of the master, which moves from manager to manager.
 
 use std::sync::Arc;
 

@@ -53,11 +53,11 @@ pub(crate) struct Follower {
     due: Option<(Due, Time)>,
     /// Whether the reading waits in the queue of work.
     is_queued: bool,
-    /// Number of the plan that the reading under way is of.
+    /// Number of the plan after which the reading under way began.
     reading: Option<u64>,
     /// End of the last reading, and whether it reached all nodes.
     ended: Option<(Time, bool)>,
-    /// Whether the state of the last grant was that of the last reading.
+    /// Whether the state in the last grant of the epoch is the state of the last reading.
     pub(crate) is_current: bool,
     /// The reading ahead while the master is silent; `None` if there is no valid one.
     pub(crate) reading_ahead: Option<ReadingAhead>,
@@ -119,7 +119,8 @@ impl Follower {
         self.due = Some((due, begins));
     }
 
-    /// Records the number of the master's last plan in the store. Returns whether it is news.
+    /// Records the number of the master's last plan in the store. Returns whether the number is
+    /// new.
     pub(crate) fn note_plan(&mut self, plan: u64, now: Time) -> bool {
         // Footprints may be of a later plan, whose number will follow.
         let plan = self.footprints.last().max(Some(plan));
@@ -132,14 +133,14 @@ impl Follower {
         is_news
     }
 
-    /// Queues the reading that is due. Returns whether it is of parts of the subnet.
+    /// Queues the reading that is due. Returns whether the reading covers only parts of the subnet.
     pub(crate) fn queue(&mut self) -> bool {
         self.is_queued = true;
         matches!(self.due, Some((Due::Parts(..), _)))
     }
 
-    /// Records that a sweep of the whole subnet begins: together with earlier readings, it would
-    /// not be of one moment. It is a reading of the last plan if it `counts`.
+    /// Records that a sweep of the whole subnet begins. The sweep replaces earlier readings, whose
+    /// state is from another moment; if it `counts`, it is a reading of the last plan.
     pub(crate) fn begin_whole(&mut self, counts: bool) {
         self.state.read = None;
         self.is_queued = false;

@@ -12,15 +12,15 @@
 //!
 //! A master in doubt withdraws every Set, sent or not. It asks its own port, whose MasterSMLID
 //! shows the manager that wrote it last, and every port that shows a subnet manager (IsSM). After a
-//! pause, any other master has taken the subnet over: this manager stands by. If it also has
-//! precedence as a standby, it sends its successor trap 144, after which that hands over (IBA
-//! 14.4.1). Until the outcome is known, requests for its SMInfo wait: if it showed itself as a
-//! master, a successor over which it only has precedence as a master would hand the subnet over.
-//! Sweeps and plans continue meanwhile; they change no hardware.
+//! pause, any other master has taken the subnet over, and this manager stands by. If its standby
+//! priority has precedence, this manager then sends its successor trap 144, and the successor hands
+//! over (IBA 14.4.1). Until the outcome is known, requests for this manager's SMInfo wait: seeing a
+//! master with the higher `master_priority`, the successor would hand over. Sweeps and plans
+//! continue meanwhile, because they change no hardware.
 //!
 //! If a store is shared, the inquiry after a pause also waits for the answer of the store, at most
-//! one second, and then asks managers again whose answers are too old. The check shows a sign of
-//! life and compares in one transaction, so that no claim comes between the two.
+//! one second, and then repeats queries whose answers are too old. The check shows a sign of life
+//! and compares the epoch in one transaction, so that no claim comes between the two.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -31,23 +31,23 @@ use rsm_mad::Time;
 use rsm_mad::transport::Datagram;
 use rsm_mad::wire::attr::{CapabilityMask, PortInfo};
 
-/// Time until a master asks again, if no manager and not even its own port has answered.
+/// Time until a master repeats its queries, if neither a manager nor its own port has answered.
 pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Time for which a standby's answer proves that it is still one: it takes over after three polls,
 /// 100 ms apart, that this manager leaves unanswered.
 pub(crate) const FRESH: Duration = Duration::from_millis(100);
 
-/// Bound of the requests for SMInfo that wait for the end of an inquiry: one of each manager of a
-/// subnet, with repetitions.
+/// Maximum number of requests for SMInfo that wait for the end of an inquiry: one from each manager
+/// of a subnet, with repetitions.
 const DEFERRED_MAX: usize = 64;
 
-/// Why this subnet manager may no longer be the only master.
+/// Reason to doubt that this subnet manager is the only master.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum MastershipDoubt {
-    /// Another master appeared, while this one ran all the time: precedence decides.
+    /// Another master appeared while this one was running: precedence decides.
     Rival,
-    /// This process was paused: another master has taken over.
+    /// This process was paused: any other master has taken over.
     Paused,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Suspicion {
     pub(crate) lid: Option<Lid>,
 }
 
-/// Signs of another master, and what waits for the decision whether there is one.
+/// Signs of another master, and the requests and Sets that wait for the outcome.
 #[derive(Default, Debug)]
 pub(crate) struct Doubts {
     /// The inquiry whether this manager is still the master; `None` unless one is under way.
@@ -110,7 +110,7 @@ impl Doubts {
 #[derive(Debug)]
 pub(crate) struct Inquiry {
     doubt: MastershipDoubt,
-    /// Time of the queries; `None` once those that were answered were repeated.
+    /// Time of the queries; `None` once the answered queries have been repeated.
     pub(crate) asked: Option<Time>,
     /// Number of queries without an answer.
     waiting: usize,
@@ -126,13 +126,13 @@ pub(crate) struct Inquiry {
     /// Time until which the inquiry waits for the answer whether this manager still holds the
     /// epoch.
     pub(crate) epoch_until: Option<Time>,
-    /// Whether another manager holds the epoch: unless another master is found, this one discovers
-    /// again.
+    /// Whether another manager holds the epoch. In that case this manager discovers the subnet
+    /// again, unless the inquiry finds the other master.
     pub(crate) is_deposed: bool,
 }
 
 impl Inquiry {
-    /// An inquiry whose queries are sent at `now`; `epoch_until` and `is_deposed` as in the fields.
+    /// An inquiry whose queries are sent at `now`.
     pub(crate) fn new(
         doubt: MastershipDoubt,
         epoch_until: Option<Time>,
@@ -163,7 +163,7 @@ impl Inquiry {
         self.waiting += 1;
     }
 
-    /// Records the answer to a query, or its silence.
+    /// Records that a query has ended, with or without an answer.
     pub(crate) fn note_end(&mut self) {
         self.waiting = self.waiting.saturating_sub(1);
     }
@@ -186,7 +186,7 @@ impl Inquiry {
         self.heard.iter().copied()
     }
 
-    /// Whether an answer is still to be waited for: of a port, or of the store.
+    /// Whether an answer of a port or of the store is still outstanding.
     pub(crate) fn is_open(&self) -> bool {
         self.waiting > 0 || self.again_at.is_some() || self.epoch_until.is_some()
     }

@@ -15,13 +15,14 @@
 //! stages. A reading ahead and the plan ahead are sweeps and jobs like any other; their state is
 //! here, and the core runs them.
 //!
-//! Must never send a Set other than SubnSet(SMInfo), decide a route or a LID, or know the core.
+//! Mastership must never send a Set other than SubnSet(SMInfo), decide a route or a LID, or know
+//! the core.
 //!
 //! Invariants:
 //!
-//! * [`Mastership::may_set`] is true only for a master without an open inquiry, which the epoch of
-//!   a shared store permits to write. A master that may have been replaced first withdraws all
-//!   Sets.
+//! * [`Mastership::may_set`] is true only for a master without an open inquiry that holds the
+//!   epoch, if a store is shared, or may do without it. A master that may have been replaced first
+//!   withdraws all Sets.
 //! * SMInfo decides which manager is master; the epoch only permits it to write. A store that does
 //!   not answer never stops the fabric.
 //! * Every queue has a bound: deferred requests, senders of refused orders, the rate of handovers.
@@ -60,7 +61,7 @@ use rsm_mad::Time;
 use rsm_mad::client::{RequestFailure, Response};
 use rsm_state::{Following, Role};
 
-pub use self::action::{Action, Asked, EpochRequest, Errand};
+pub use self::action::{Action, EpochRequest, MastershipRequest, PassRequest};
 use self::election::Election;
 use self::epoch::EpochState;
 pub use self::floating_lid::exchange_lids;
@@ -98,7 +99,7 @@ pub struct Mastership {
     follower: Follower,
     /// The plan made ahead of a takeover.
     preparation: Preparation,
-    /// The first pass after a master whose subnet the standby had read.
+    /// The first pass of a takeover, for a standby that had read the subnet.
     succession: Succession,
     /// Actions that wait for the core.
     actions: VecDeque<Action>,
@@ -132,8 +133,8 @@ impl Mastership {
         &self.policy
     }
 
-    /// The next action for the core; `None` if there is none. Must be called until then after each
-    /// method that takes a [`View`].
+    /// The next action for the core; `None` if there is none. After each method that takes a
+    /// [`View`], the core must take actions until `None`.
     pub fn poll(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
@@ -169,12 +170,12 @@ impl Mastership {
         self.epoch.permits()
     }
 
-    /// Whether this manager's own state is that of the store.
+    /// Whether this manager continues with its own state: it holds the epoch, or shares no store.
     pub fn has_own_state(&self) -> bool {
         self.epoch.has_own_state()
     }
 
-    /// Whether another manager may give LIDs, too.
+    /// Whether another manager may assign LIDs as well.
     pub fn is_partitioned(&self) -> bool {
         self.epoch.is_partitioned()
     }
@@ -224,17 +225,17 @@ impl Mastership {
     /// had.
     pub fn on_answer(
         &mut self,
-        asked: Asked,
+        request: MastershipRequest,
         outcome: &Result<Response, RequestFailure>,
         m_key: u64,
         view: &mut View<'_>,
     ) {
-        match asked {
-            Asked::PeerPoll => self.on_peer_poll(outcome, m_key, view),
-            Asked::Inquiry(question) => self.on_inquiry(question, outcome, view),
-            Asked::Manager(port) => self.on_silent_manager(port, outcome, view),
+        match request {
+            MastershipRequest::PeerPoll => self.on_peer_poll(outcome, m_key, view),
+            MastershipRequest::Inquiry(question) => self.on_inquiry(question, outcome, view),
+            MastershipRequest::Manager(port) => self.on_silent_manager(port, outcome, view),
             // The stage has the answer to an offer, and announcements need none.
-            Asked::HandOver | Asked::Announcement => {}
+            MastershipRequest::HandOver | MastershipRequest::Announcement => {}
         }
     }
 
@@ -248,8 +249,8 @@ impl Mastership {
         self.election.silent.ports()
     }
 
-    /// Forgets silent managers that are no longer visible. Returns whether the silent ones differ
-    /// from the published ones.
+    /// Forgets silent managers that are no longer visible. Returns whether the set of silent
+    /// managers differs from the published one.
     pub fn follow_silent(&mut self, inventory: &Inventory) -> bool {
         self.election.silent.follow(inventory)
     }
@@ -259,7 +260,8 @@ impl Mastership {
         self.doubts.unsure.insert(device);
     }
 
-    /// Becomes master before the end of the first sweep, of a subnet that nobody has programmed.
+    /// Becomes master before the end of the first sweep, of a subnet that no manager has
+    /// programmed.
     pub fn become_master_early(&mut self) {
         self.election.role = Role::Master;
     }
@@ -278,15 +280,15 @@ impl Mastership {
 
     fn sweep_everything(&mut self, audit: bool, cause: impl Into<String>) {
         let cause = cause.into();
-        self.act(Action::Work(Errand::Everything { audit, cause }));
+        self.act(Action::Work(PassRequest::Everything { audit, cause }));
     }
 
     fn plan_again(&mut self, cause: impl Into<String>) {
-        self.act(Action::Work(Errand::Plan(cause.into())));
+        self.act(Action::Work(PassRequest::Plan(cause.into())));
     }
 
     fn poll_master(&mut self) {
-        self.act(Action::Work(Errand::Master));
+        self.act(Action::Work(PassRequest::Master));
     }
 
     /// Drops the stage under way; a reading of a standby ends with it.

@@ -1,20 +1,20 @@
 //! Registrations that the former master acknowledged to hosts, and that its successor lacks.
 //!
 //! A master answers a host once the disk of its own machine has the registration; the shared store
-//! follows later. A master that cannot reach that store continues, so that registrations
-//! acknowledged since are lost if it dies. The successor sees that by two signs: the master
-//! answered in the fabric for longer than it showed signs of life in the store, or the store does
-//! not answer the successor either. All hosts are then asked to register again (ClientReregister),
-//! once they get answers.
+//! follows later. A master that cannot reach the shared store continues, so that its death loses
+//! the registrations that it acknowledged since. The successor has two signs of such a loss: the
+//! master answered in the fabric for longer than it showed signs of life in the store, or the store
+//! does not answer the successor either. The successor then asks all hosts to register again
+//! (ClientReregister), once its SA answers.
 
 use std::time::Duration;
 
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Lag of a master's last sign of life in the store behind that in the fabric, from which on the
-/// store may lack acknowledged registrations. Signs of life come four times per second, and half as
-/// often from an etcd whose disk takes half a second for a write.
+/// Time by which a master's last sign of life in the store precedes its last answer in the fabric,
+/// from which the store may lack acknowledged registrations. Signs of life come four times per
+/// second, and half as often from an etcd whose disk takes half a second for a write.
 const STORE_LAG: Duration = Duration::from_secs(2);
 
 /// Time that the finding stays: hosts register again within seconds, and those that ignore
@@ -59,8 +59,8 @@ impl LostRegistrations {
         }
     }
 
-    /// Records a takeover without the store, whose last known state may lack what the master
-    /// acknowledged since.
+    /// Records a takeover without the store, whose last known state may lack later acknowledgements
+    /// of the master.
     pub(crate) fn note_takeover_without_store(&mut self, now: Time) {
         let text = "the shared store does not answer this manager, which goes on with what that last showed";
         self.note(text.to_owned(), now);

@@ -1,9 +1,10 @@
-//! Which other managers count, which manager is master after a sweep, and the findings about them.
+//! Decides which other managers count and which manager is master after a sweep, and reports
+//! findings about them.
 //!
 //! A manager with another SM_Key does not count: it is not offered the subnet, its orders are
 //! refused, and this manager does not stand by for it, even if it is the master for all hosts. If
-//! this manager has an SM_Key, an SM_Key of 0 counts as another one, unless that manager shares
-//! this one's store and its port hides the key; OpenSM shows its SM_Key in every answer. Two
+//! this manager has an SM_Key, an SM_Key of 0 counts as another one, unless the other manager
+//! shares this one's store and its port hides the key. OpenSM shows its SM_Key in every answer. Two
 //! masters undo each other's work, which is a finding until one of them ends.
 
 use std::collections::BTreeMap;
@@ -17,14 +18,14 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::{Identity, Other, Role};
 
 use crate::Mastership;
-use crate::action::{Action, Errand};
+use crate::action::{Action, PassRequest};
 use crate::orders::Orders;
 use crate::role::{self, ElectionOutcome};
 use crate::view::View;
 
 impl Mastership {
-    /// The other subnet managers that count in the election: none if the operator says so; else
-    /// only those with this manager's SM_Key that the operator allows.
+    /// The other subnet managers that count in the election: managers with this manager's SM_Key
+    /// that the operator allows; empty if the operator has this manager ignore all others.
     pub(crate) fn other_managers(&self, inventory: &Inventory) -> Vec<Other> {
         if self.policy.ignores_others {
             return Vec::new();
@@ -42,7 +43,7 @@ impl Mastership {
         has_key && self.allows(manager)
     }
 
-    /// The ports of active managers that do not count.
+    /// Ports of active managers that do not count in the election.
     pub fn foreign_managers(&self, inventory: &Inventory) -> Vec<PortKey> {
         let mut others = role::others(inventory);
         others.retain(|other| {
@@ -51,8 +52,7 @@ impl Mastership {
         others.into_iter().map(|other| other.port).collect()
     }
 
-    /// The senders of refused orders that are known, each with the end of its finding, which each
-    /// order puts off.
+    /// Known senders of refused orders, as `Orders::senders` returns them.
     pub fn senders_of_orders(&self) -> impl Iterator<Item = (PortKey, Time)> {
         self.election.orders.senders()
     }
@@ -63,7 +63,7 @@ impl Mastership {
         allowed.is_empty() || allowed.contains(&manager)
     }
 
-    /// How this manager identifies itself in its present role.
+    /// Priority and SM_Key that this manager shows in its present role.
     pub fn identity(&self) -> Identity {
         let mut identity = self.policy.identity;
         if self.is_master() {
@@ -90,8 +90,8 @@ impl Mastership {
         )
     }
 
-    /// Whether this manager would be master if the sweep under way ended now. False without any
-    /// other node, as long as M_Keys that this manager does not know may hide the subnet.
+    /// Whether this manager would be master if the sweep under way ended now. Returns false without
+    /// any other node while unknown M_Keys may hide the subnet.
     pub fn would_be_master(&self, view: &View<'_>) -> bool {
         !view.may_be_shut_out()
             && view.inventory.own_info().is_some()
@@ -105,7 +105,7 @@ impl Mastership {
         if self.election.role == Role::NotActive
             || self.election.role == Role::Discovering && !matches!(scope, SweepScope::Full { .. })
         {
-            // An order arrived during the sweep; its own work waits.
+            // An order arrived during the sweep, and the work that it causes waits.
             self.discard_pass();
             return false;
         }
@@ -174,15 +174,15 @@ impl Mastership {
 
     fn poll_master_again(&mut self, now: Time) {
         let next = now + self.policy.standby_poll;
-        self.act(Action::Work(Errand::MasterAt(next)));
+        self.act(Action::Work(PassRequest::MasterAt(next)));
     }
 
-    /// Tries again after a pause, in which the store or an operator may provide the keys.
+    /// Postpones the next attempt: meanwhile the store or an operator may provide the keys.
     fn wait_for_keys(&mut self) {
         self.discard_pass();
         if self.election.role == Role::Discovering {
             self.sweep_everything(false, "no port behind the own one answered");
-            self.act(Action::Work(Errand::Postpone));
+            self.act(Action::Work(PassRequest::Postpone));
         }
         self.publish();
     }
@@ -290,7 +290,8 @@ impl Mastership {
         })
     }
 
-    /// Why `other` does not count, what that means, and what to do. The text never shows a key.
+    /// Text of the finding that `other` does not count: the reason, the consequence, and the
+    /// remedy. The text never shows a key.
     fn text_of_stranger(&self, other: &Other, inventory: &Inventory) -> String {
         let (why, join) = if !self.allows(other.guid) {
             (

@@ -1,24 +1,25 @@
-//! State for other managers that share the store: what is being written, and what has changed.
+//! State for other managers that share the store: whether hardware is being written, and which
+//! parts have changed.
 
 use std::sync::Arc;
 
 use rsm_model::WrittenPart;
 use rsm_model::fabric::Fabric;
-use rsm_model::footprint::{Footprints, Surveyor};
+use rsm_model::footprint::{FootprintRecorder, Footprints};
 
 /// State that other managers read in the store.
 #[derive(Default, Debug)]
 pub struct SharedNews {
-    /// Whether hardware is being written, or may be, according to the store.
+    /// Whether the store says that hardware is, or may be, being written.
     is_pushing: bool,
     /// Records what changes in the hardware.
-    surveyor: Surveyor,
+    recorder: FootprintRecorder,
 }
 
-/// Meaning of the end of a pass for other managers.
+/// Consequence of the end of a pass for other managers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PushEnd {
-    /// Nothing has changed for them.
+    /// Nothing has changed for other managers.
     NoNews,
     /// An announced push has ended.
     Pushed,
@@ -35,12 +36,12 @@ impl SharedNews {
         }
     }
 
-    /// Starts as a master that begins to write hardware.
+    /// Starts anew as a master that has written nothing yet.
     pub fn begin(&mut self) {
-        self.surveyor.begin();
+        self.recorder.begin();
     }
 
-    /// Records that, until the end of a pass, the hardware may hold something that no plan has.
+    /// Marks the hardware as possibly different from every plan until the pass ends.
     pub fn doubt(&mut self) {
         self.is_pushing = true;
     }
@@ -52,10 +53,10 @@ impl SharedNews {
 
     /// Records that a part is being written.
     pub fn note_set(&mut self, part: WrittenPart) {
-        self.surveyor.note_set(part);
+        self.recorder.note_set(part);
     }
 
-    /// Records the end of a pass that left nothing open.
+    /// Records the end of a pass that wrote all of its changes.
     pub fn end_push(&mut self, of_multicast: bool) -> PushEnd {
         match (self.is_pushing, of_multicast) {
             (true, true) => PushEnd::NoNews,
@@ -63,27 +64,27 @@ impl SharedNews {
                 self.is_pushing = false;
                 PushEnd::Pushed
             }
-            (false, _) if self.surveyor.is_behind() => PushEnd::Changed,
+            (false, _) if self.recorder.is_behind() => PushEnd::Changed,
             (false, _) => PushEnd::NoNews,
         }
     }
 
     /// Records that the hardware holds the plan with this number.
     pub fn conclude(&mut self, plan: u64, fabric: &Arc<Fabric>) {
-        self.surveyor.conclude(plan, fabric);
+        self.recorder.conclude(plan, fabric);
     }
 
     /// Records that the state is being stored, with the number of a plan.
     pub fn tell(&mut self, plan: u64) {
-        self.surveyor.tell(plan);
+        self.recorder.tell(plan);
     }
 
     /// Footprints of the last plans.
     pub fn footprints(&self) -> &Footprints {
-        self.surveyor.footprints()
+        self.recorder.footprints()
     }
 
-    /// Whether hardware is being written, or may be, according to the store.
+    /// Whether the store says that hardware is, or may be, being written.
     pub fn is_pushing(&self) -> bool {
         self.is_pushing
     }

@@ -17,10 +17,11 @@ const RATE: Rate = Rate {
     pause: Duration::from_secs(30),
 };
 
-/// How long a refusal is a finding.
+/// Time for which the finding about a refusal stays.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// Senders whose refused orders are findings; those of further ones are refused all the same.
+/// Maximum number of senders with a finding about refused orders. Orders of further senders are
+/// refused without one.
 const SENDERS: usize = 64;
 
 /// Why an order to a master is refused.
@@ -32,7 +33,7 @@ pub(crate) enum Refusal {
     NotAllowed,
 }
 
-/// The rate of handovers, and orders that were refused.
+/// The rate of handovers, and the refused orders.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Orders {
     /// The use of [`RATE`]; `None` before the first such order.
@@ -66,14 +67,14 @@ impl Orders {
         self.refused.insert(sender, now + KEPT_FOR).is_none()
     }
 
-    /// The senders of refused orders that are known, each with the end of its finding, which each
-    /// order puts off.
+    /// Known senders of refused orders, each with the time its finding ends; every further order
+    /// extends it.
     pub(crate) fn senders(&self) -> impl Iterator<Item = (PortKey, Time)> {
         let refused = self.refused.iter();
         refused.filter_map(|(&(from, _), &until)| Some((from?, until)))
     }
 
-    /// Ends the findings whose time has come. Returns whether there were any.
+    /// Ends the findings that are due at `now`. Returns whether there were any.
     pub(crate) fn release(&mut self, now: Time) -> bool {
         let before = self.refused.len();
         self.refused.retain(|_, until| *until > now);

@@ -1,12 +1,11 @@
-//! LIDs in a partitioned fabric: managers that share a store and cannot reach each other give new
+//! LIDs in a partitioned fabric: managers that share a store and cannot reach each other assign new
 //! ports LIDs of separate blocks.
 //!
-//! A manager that holds the epoch and reaches the store gives the lowest free LIDs, as usual. A
-//! manager without the epoch, or one that holds it as far as it knows while the store does not
-//! answer, gives LIDs of a block above all LIDs that it knows. So no two ports have one LID when
-//! the parts meet. If they do all the same (a block was full, or a manager did not know the LIDs of
-//! the other part), the claim in the store is the older one: the port whose LID was given without
-//! the store moves.
+//! A manager that holds the epoch and reaches the store assigns the lowest free LIDs, as usual. A
+//! manager without the epoch, or whose store does not answer, assigns LIDs of a block above all
+//! LIDs that it knows. So no two ports have one LID when the parts meet. If two ports share a LID
+//! all the same (a block was full, or a manager did not know the LIDs of the other part), the claim
+//! in the store is the older one: the port whose LID was assigned without the store moves.
 
 use std::sync::Arc;
 
@@ -16,15 +15,15 @@ use rsm_plan::lids::{Claim, Claims, LidRights};
 
 use crate::epoch::{EpochState, Holding};
 
-/// LIDs of a block: the number of ports that can be new in a part of the fabric before its manager
-/// gives LIDs that another one may give, too.
+/// Number of LIDs in a block: if more ports are new in a part of the fabric, its manager assigns
+/// LIDs that another manager may assign as well.
 const BLOCK: u32 = 1024;
 
-/// Entries in one block of a forwarding table, to which LID blocks are aligned.
+/// Number of entries in one block of a forwarding table, to which LID blocks are aligned.
 const ALIGNED: u32 = 64;
 
 impl EpochState {
-    /// Whether another manager may give LIDs, too.
+    /// Whether another manager may assign LIDs as well.
     pub(crate) fn is_partitioned(&self) -> bool {
         match self.holding {
             Holding::Without(_) => true,
@@ -40,12 +39,12 @@ impl EpochState {
         }
     }
 
-    /// Whether this manager's own state is that of the store.
+    /// Whether this manager continues with its own state: it holds the epoch, or shares no store.
     pub(crate) fn has_own_state(&self) -> bool {
         matches!(self.holding, Holding::Held(_) | Holding::Unshared)
     }
 
-    /// How the manager with the GUID `own` assigns LIDs now.
+    /// Constraints under which the manager with the GUID `own` assigns LIDs now.
     pub(crate) fn partitioned(&mut self, own: Guid, fabric: &Fabric, claims: &Claims) -> LidRights {
         if !self.is_partitioned() {
             self.partitioned = LidRights::default();
@@ -67,7 +66,7 @@ impl EpochState {
         self.partitioned.clone()
     }
 
-    /// Position of a manager in the order of all that share the store.
+    /// Position of a manager in the GUID order of all managers that share the store.
     fn place_among_managers(&self, own: Guid) -> u32 {
         let others = self.configurations.range(..own);
         u32::try_from(others.count()).unwrap_or(u32::MAX / BLOCK / 2)

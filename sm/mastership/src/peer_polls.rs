@@ -4,8 +4,8 @@
 //! the standby polls it ten times per second. Other masters are polled at the interval
 //! [`MastershipPolicy::standby_poll`](crate::MastershipPolicy::standby_poll).
 //!
-//! With such a standby, the pause after which a master doubts that it is still master is shorter
-//! than the time after which the standby replaces it.
+//! A master with such a standby doubts its mastership after a shorter pause than the time after
+//! which the standby replaces it.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ const PEER_POLL: Duration = Duration::from_millis(100);
 /// Successive unanswered polls after which the master is gone.
 const PEER_POLL_LIMIT: u32 = 3;
 
-/// Time for which the master may be silent here while it shows signs of life in the store: a long
-/// computation delays its answers, and a lost cable ends them.
+/// Time for which the master may leave polls unanswered while it shows signs of life in the store:
+/// a long computation delays answers, and a lost cable ends them.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The polls, and their answers so far.
@@ -36,7 +36,7 @@ pub(crate) struct PeerPolls {
 }
 
 impl PeerPolls {
-    /// Begins or continues polls of a master that shares the store, or ends them (`is_peer`).
+    /// Begins or continues the polls if the master shares the store (`is_peer`); else ends them.
     pub(crate) fn follow(&mut self, is_peer: bool, now: Time) {
         if !is_peer {
             *self = PeerPolls::default();
@@ -55,7 +55,7 @@ impl PeerPolls {
         self.next.is_some()
     }
 
-    /// Begins a poll at `now`. Returns whether the one before is unanswered and must be withdrawn.
+    /// Begins a poll at `now`. Returns whether the former poll is unanswered and must be withdrawn.
     pub(crate) fn begin(&mut self, now: Time) -> bool {
         self.next = Some(now + PEER_POLL);
         let is_unanswered = std::mem::replace(&mut self.is_open, true);
@@ -66,7 +66,7 @@ impl PeerPolls {
         is_unanswered
     }
 
-    /// Ends the series of unanswered polls: the master answers, or the polls say nothing about it.
+    /// Ends the series of unanswered polls, because the master answers or the polls prove nothing.
     pub(crate) fn end_silence(&mut self) {
         (self.is_open, self.silent, self.since) = (false, 0, None);
     }
@@ -81,13 +81,15 @@ impl PeerPolls {
         self.silent >= PEER_POLL_LIMIT
     }
 
-    /// Whether the master has been silent for so long that signs of life in the store do not count.
+    /// Whether the master has been silent for so long that a claim ignores its signs of life in the
+    /// store.
     pub(crate) fn insists(&self, now: Time) -> bool {
         self.since.is_some_and(|since| now.since(since) >= PATIENCE)
     }
 
-    /// The LID for this poll; `None` if it goes by a directed route. The master repairs LID routes
-    /// sooner than this manager learns about other cables, so that some of the polls go by them.
+    /// Destination LID for this poll; `None` if the poll takes a directed route. Some polls are
+    /// LID-routed, because the master repairs LID routes sooner than this manager learns about
+    /// changed cables.
     pub(crate) fn turn(&self, lid: Lid) -> Option<Lid> {
         let is_turn = !(self.silent / 2).is_multiple_of(2);
         Some(lid).filter(|lid| is_turn && lid.is_unicast())

@@ -48,16 +48,17 @@ pub(crate) struct Preparation {
 }
 
 impl Preparation {
-    /// Whether a job may begin now; otherwise another one is under way, and its end begins it.
+    /// Whether a job may begin now. If another job is under way, the new one begins at its end.
     pub(crate) fn may_begin(&mut self) -> bool {
         self.is_due = self.under_way.is_some();
         !self.is_due
     }
 
-    /// Records that a job with this basis begins. Returns the plan that it follows; `None` if there
-    /// is none with the same basis.
+    /// Records that a job with this basis begins. Returns the former plan ahead, from which the job
+    /// starts; `None` if none has the same basis.
     pub(crate) fn begin(&mut self, basis: Basis) -> Option<Arc<Plan>> {
-        // A plan with other LIDs cannot be followed: only changes of the subnet are followed.
+        // A plan with other LIDs is no starting point: an incremental plan only follows changes of
+        // the subnet.
         let before = self.last.take();
         let before = before.filter(|before| before.basis.is(&basis.claims, &basis.positions));
         let previous = before.as_ref().map(|before| before.plan.clone());
@@ -89,7 +90,7 @@ impl Preparation {
         not_kept: &NotKept,
     ) {
         let before = self.last.take().map(|before| before.last_comparison);
-        // Only the master's plan shows which lanes the switches hold.
+        // Only the master's plan shows which SL-to-VL tables the switches hold.
         if plan.routing.lanes.is_single() {
             let comparison = Comparison {
                 inventory,
@@ -126,8 +127,8 @@ impl Preparation {
     }
 }
 
-/// Compares the hardware with a plan that is not in force; follows the comparison `before`, if
-/// there is one.
+/// Compares the hardware with a plan that is not in force, starting from the comparison `before`,
+/// if there is one.
 fn compare(comparison: &Comparison<'_>, before: Option<LastComparison>) -> LastComparison {
     let scope = before.and_then(|before| before.scope(comparison).ok());
     let changes = comparison.changes(scope.as_ref());

@@ -5,13 +5,13 @@ use std::time::Duration;
 use rsm_ids::Guid;
 use rsm_state::Identity;
 
-/// The operator's decisions about managers beside this one.
+/// The operator's decisions about other managers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MastershipPolicy {
-    /// How this subnet manager identifies itself to others.
+    /// Priority and SM_Key that this subnet manager shows to others.
     pub identity: Identity,
-    /// Priority that this manager shows while it is master, if higher, so that it stays master when
-    /// one with a higher priority arrives.
+    /// Priority that this manager shows while it is master, if higher than the priority of
+    /// `identity`, so that it stays master when a manager with a higher priority arrives.
     pub master_priority: u8,
     /// GUIDs of managers that count; empty if all do.
     pub allowed_managers: Vec<Guid>,

@@ -1,5 +1,5 @@
-//! The reading ahead of a standby: while the master is silent, and may only be busy, it reads what
-//! a takeover needs first.
+//! The reading ahead of a standby: while the master is silent, though perhaps only busy, the
+//! standby reads the parts that a takeover needs first.
 //!
 //! ```text
 //!  a question unanswered ──▶ SwitchInfo, and the blocks with the managers' LIDs ──▶ known
@@ -10,8 +10,8 @@
 //! Only a standby that has read the subnet as of the master's last plan reads ahead, and it sends
 //! only Gets. The result is valid for [`FRESH`], and only for a grant whose state is that of the
 //! last reading: a master that was writing meanwhile has announced that in the store. A reading
-//! still under way at the grant continues as the first one of the takeover. Ports that changed are
-//! read only then: the standby keeps its path to a master that may come back.
+//! still under way at the grant continues as the first one of the takeover. Changed ports are read
+//! only in the takeover, so that the standby keeps its path to a master that may come back.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 
-/// Time for which a reading ahead is valid after its start: longer than a takeover waits for a
+/// Time for which a reading ahead is valid after its start: longer than a standby waits for a
 /// silent master.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -29,11 +29,11 @@ pub(crate) struct ReadingAhead {
     began: Time,
     /// Number of its sweep.
     sweep: u32,
-    /// Blocks of forwarding tables that it reads.
+    /// Blocks of forwarding tables that the reading covers.
     pub(crate) blocks: BTreeSet<(Guid, u16)>,
     /// Switches that showed PortStateChange.
     pub(crate) reported: BTreeSet<Guid>,
-    /// Whether it has ended, and nothing contradicts the last reading of the subnet.
+    /// Whether the reading has ended without contradicting the last reading of the subnet.
     is_complete: bool,
 }
 
@@ -54,7 +54,7 @@ impl ReadingAhead {
         now.since(self.began) < FRESH
     }
 
-    /// Whether the sweep with this number is the one of the reading.
+    /// Whether the sweep with this number belongs to the reading.
     pub(crate) fn is_of(&self, sweep: u32) -> bool {
         self.sweep == sweep
     }

@@ -46,10 +46,11 @@ pub(crate) fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> boo
 
 /// Decides after a sweep which manager is master.
 ///
-/// A subnet manager that is new in the subnet lets a master stay. A master hands over to a manager
-/// with precedence, whether that is standby or master of another part of the subnet. `others` are
-/// those that count: managers with another SM_Key do not belong to this subnet (IBA 14.4.1).
-/// `predecessor`, which has just handed over, is no rival, whatever state its SMInfo showed.
+/// A new subnet manager stands by for an existing master. A master hands over to a manager with
+/// precedence, whether that manager is a standby or the master of another part of the subnet.
+/// `others` holds only managers that count: managers with another SM_Key do not belong to this
+/// subnet (IBA 14.4.1). `predecessor` has just handed over and is no rival, whatever state its
+/// SMInfo showed.
 pub(crate) fn decide(
     role: &Role,
     others: &[Other],

@@ -1,9 +1,9 @@
 //! Subnet managers that are visible (IsSM) and do not answer SMInfo, because they were stopped or
 //! hang.
 //!
-//! A manager's silence says nothing about its host, whose other attributes the host's agent
-//! answers. So it does not count against a node. Each light sweep asks the manager again, and reads
-//! the PortInfo that shows whether there still is one.
+//! The silence of a manager does not count against its node, because the node's agent answers all
+//! other attributes. Each light sweep asks the manager again, and reads the PortInfo that shows
+//! whether the port still has a manager.
 
 use std::collections::BTreeSet;
 
@@ -34,8 +34,8 @@ impl SilentManagers {
         self.ports.iter().copied()
     }
 
-    /// Forgets managers that are no longer visible in `inventory`. Returns whether the silent ones
-    /// differ from the published ones.
+    /// Forgets managers that are no longer visible in `inventory`. Returns whether the set of
+    /// silent managers differs from the published one.
     pub(crate) fn follow(&mut self, inventory: &Inventory) -> bool {
         self.ports.retain(|&port| {
             let info = inventory

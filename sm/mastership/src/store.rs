@@ -20,8 +20,8 @@ use crate::role::ElectionOutcome;
 use crate::view::{StageView, View};
 
 impl Mastership {
-    /// Whether the end of the sweep under way, after which this manager would be master, must wait
-    /// for an inquiry or for the epoch; claims that if necessary.
+    /// Whether the sweep under way, at whose end this manager would be master, must wait for an
+    /// inquiry or for the epoch. Claims the epoch if necessary.
     pub fn holds_sweep_open(&mut self, scope: SweepScope, view: &View<'_>, now: Time) -> bool {
         // The inquiry first decides whether this manager is still the master.
         if self.is_inquiring() {
@@ -50,13 +50,13 @@ impl Mastership {
         }
     }
 
-    /// Whether the core may bring up what a first sweep has found so far, as far as the epoch is
-    /// concerned, now or after a claim.
+    /// Whether the epoch permits an early bring-up during the first sweep, now or after a claim.
     pub fn may_claim_early(&self) -> bool {
         self.epoch.permits() || self.epoch.is_free()
     }
 
-    /// Whether another manager holds the epoch, so that nothing is claimed until its time.
+    /// Whether another manager holds the epoch, so that this one claims nothing until the time of
+    /// the next claim.
     pub fn is_refused(&self) -> bool {
         matches!(self.epoch.holding, Holding::Refused(_))
     }
@@ -123,7 +123,7 @@ impl Mastership {
         }
     }
 
-    /// Does what is due: claims again, or continues without an answer.
+    /// Repeats a claim that is due, or continues without an answer whose time limit has passed.
     pub(crate) fn mind_epoch(&mut self, view: &mut View<'_>, now: Time) {
         if self.epoch.deadline().is_none_or(|due| due > now) {
             return;
@@ -146,11 +146,11 @@ impl Mastership {
         }
     }
 
-    /// Handles the grant of the epoch, with the state in the store that the core will continue
-    /// with: the number of its last plan and whether hardware was being written; `None` if there is
-    /// no other manager's. `unseen` is the time since the former manager's last sign of life in the
-    /// store. Returns whether this manager takes the grant; [`Mastership::begin_granted`] follows
-    /// once the core has adopted the state.
+    /// Handles the grant of the epoch. If the core continues with another manager's state from the
+    /// store, `state` holds the number of its last plan and whether hardware was being written.
+    /// `unseen` is the time since the former manager's last sign of life in the store. Returns
+    /// whether this manager takes the grant; [`Mastership::begin_granted`] follows once the core
+    /// has adopted the state.
     pub fn on_granted(
         &mut self,
         epoch: Epoch,
@@ -158,7 +158,7 @@ impl Mastership {
         unseen: Duration,
         now: Time,
     ) -> bool {
-        // Without its answers in the fabric, nothing is known of its last moments.
+        // Without answers of the former master in the fabric, the time of its end is unknown.
         let silent = self.polls.silent_for(now);
         if let Some(silent) = silent.filter(|_| self.is_standby() && state.is_some()) {
             self.epoch.lost.note_life_without_store(silent, unseen, now);
@@ -190,7 +190,7 @@ impl Mastership {
         }
     }
 
-    /// The holder of the last epoch in the store that was another manager's.
+    /// Holder of the last epoch in the store that another manager held.
     pub fn former_holder(&self) -> Option<Guid> {
         self.epoch.seen.map(|epoch| epoch.holder)
     }
@@ -227,8 +227,8 @@ impl Mastership {
     }
 
     /// Handles a store that does not answer. Returns whether this manager becomes or stays master
-    /// without the epoch: [`Mastership::begin_without`] follows, once the core has adopted the last
-    /// state that it knows.
+    /// without the epoch. The core then adopts the last known state and calls
+    /// [`Mastership::begin_without`].
     pub fn on_unreachable(&mut self) -> bool {
         self.end_epoch_check();
         if matches!(self.epoch.holding, Holding::Without(_)) {
@@ -243,7 +243,7 @@ impl Mastership {
         self.go_on_without(None, view, now);
     }
 
-    /// Handles the loss of the epoch to another manager: this one sets nothing from now on, and
+    /// Handles the loss of the epoch to another manager: this one sends no Set from now on, and
     /// looks for the other.
     pub fn on_deposed(&mut self, by: Epoch, view: &mut View<'_>, now: Time) {
         self.epoch.deposed_by = self.epoch.deposed_by.max(by.number);
@@ -270,7 +270,7 @@ impl Mastership {
         }
     }
 
-    /// Handles the answer that this manager still holds the epoch, or that the store has none.
+    /// Handles the answer that this manager still holds the epoch, or that the store has no epoch.
     pub fn end_epoch_check(&mut self) {
         if let Some(inquiry) = &mut self.doubts.inquiry {
             inquiry.epoch_until = None;
@@ -283,8 +283,8 @@ impl Mastership {
         self.begin_peer_polls(now);
     }
 
-    /// Records whether the store has stopped answering this manager, which holds the epoch as far
-    /// as it knows.
+    /// Records whether the store has stopped answering this manager, the presumed holder of the
+    /// epoch.
     pub fn note_store_silent(&mut self, is_silent: bool) {
         self.epoch.is_silent = is_silent;
     }
@@ -311,7 +311,7 @@ impl Mastership {
         self.epoch.partitioned(own, fabric, claims)
     }
 
-    /// Records that a port has got a new LID.
+    /// Records that a plan has assigned a port a new LID.
     pub fn note_given_lid(&mut self, port: Guid) {
         self.epoch.note_given(port);
     }

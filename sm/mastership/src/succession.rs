@@ -1,4 +1,5 @@
-//! The first pass of a standby that had read the subnet as the master left it.
+//! The first pass after a takeover by a standby that had read the subnet in the state in which the
+//! master left it.
 //!
 //! ```text
 //! SwitchInfo of each switch, and its blocks with the two managers' LIDs, unless that was
@@ -8,10 +9,10 @@
 //!   plan ──▶ blocks to write that were not read now ──▶ read them ──▶ push ──▶ the whole subnet is read
 //! ```
 //!
-//! No block is written over entries that this pass has not read, so that no change of the master
-//! that the store did not show is undone. The pass ends if anything differs from the last reading
-//! and is no report of a port, or if anything but routes and PortInfo must change. Then the whole
-//! subnet is read before anything is written, as after a master that shares no store.
+//! The pass writes only blocks that it has read, so that it undoes no change of the master that the
+//! store did not show. The pass ends if anything but reported port changes differs from the last
+//! reading, or if anything but routes and PortInfo must change. In that case this manager reads the
+//! whole subnet before it writes, as after a master that shares no store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,14 +40,14 @@ pub(crate) struct Succession {
     is_planned: bool,
 }
 
-/// Decision of a pass before its push.
+/// Whether a takeover may write its plan, must read more first, or must start over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// The changes may be written.
     Push,
     /// These parts must be read first.
     Read(Vec<Query>),
-    /// The subnet is not as it was read: the pass ends.
+    /// The subnet differs from the last reading: the pass ends.
     Misfit,
 }
 
@@ -66,12 +67,12 @@ impl Succession {
         self.ports = [local, self.before].into_iter().flatten().collect();
     }
 
-    /// Records that the plan of this pass is made. Returns whether it was before.
+    /// Records that the plan of this pass is made. Returns whether that was already recorded.
     pub(crate) fn note_planned(&mut self) -> bool {
         std::mem::replace(&mut self.is_planned, true)
     }
 
-    /// Whether the pass may write these changes now. If it must read parts first, they count as
+    /// Decides whether the pass may write these changes now. Parts that must be read first count as
     /// read from now on.
     pub(crate) fn decide(&mut self, changes: &Changes) -> Verdict {
         let verdict = self.weigh(changes);
@@ -122,7 +123,8 @@ impl Succession {
     }
 }
 
-/// Whether a port gets more than PortInfo, which this pass has not read.
+/// Whether the change of a port includes more than PortInfo, the only port attribute that this pass
+/// reads.
 fn is_more_than_info(change: &PortChange) -> bool {
     !change.p_keys.is_empty() || change.reregister.is_some()
 }

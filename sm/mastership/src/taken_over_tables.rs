@@ -1,9 +1,9 @@
-//! Decides whether the tables count that the former manager left in switches.
+//! Decides whether the tables that the former manager left in switches count as held.
 //!
 //! A switch forwards by the tables that it reads back, so that a restart or a takeover finds
 //! nothing to write. The exception is a switch on which another manager turned adaptive routing on:
-//! packets leave by the ports of groups, and the LinearForwardingTable may be one that the switch
-//! holds and does not use.
+//! packets leave by the ports of groups, and the switch may hold a LinearForwardingTable that it
+//! does not use.
 //!
 //! The table of such a switch counts as not held, block by block, until the switch acknowledges a
 //! Set, and the core turns adaptive routing off in ARInfo before the first new table. ARInfo is
@@ -22,7 +22,7 @@ pub struct Trust {
     pub takeover: Takeover,
     /// Whether this manager routes adaptively.
     pub routes_adaptively: bool,
-    /// Whether this manager has stored state, so that the tables of a manager at this port are its
+    /// Whether this manager has stored state, so that tables written from this port count as its
     /// own.
     pub remembers: bool,
 }
@@ -48,8 +48,8 @@ pub fn begin(inventory: &mut Inventory, routes_adaptively: bool) {
     }
 }
 
-/// Decides after a sweep as the master whether the tables count, for each switch that was written
-/// after `since`.
+/// Decides, after a sweep as the master, for each switch written after `since` whether its tables
+/// count as held.
 pub fn decide(inventory: &mut Inventory, since: Mark, trust: Trust) {
     let own = inventory.own_port().and_then(|port| port.info.as_ref());
     let own_lid = own.map_or(Lid::NONE, |info| info.lid());
@@ -107,14 +107,14 @@ pub fn findings(inventory: &Inventory) -> impl Iterator<Item = Finding> + '_ {
         })
 }
 
-/// Whether less is known about a switch than was read, for a manager that has just become master.
+/// Whether a manager that has just become master must read parts of a switch again.
 fn is_unverified(switch: &InventorySwitch) -> bool {
     switch.ar_info().is_some() || switch.keeps_adaptive_routing || !switch.lft.is_trusted()
 }
 
-/// Takes over adaptive routing that the former manager left on, if the tables were read back as a
-/// whole, and packets without a choice follow the forwarding table that the switch shows. The
-/// difference finds out whether the groups are those of the plan.
+/// Adopts adaptive routing that the former manager left on, if all tables were read back and
+/// packets that are not routed adaptively follow the forwarding table that the switch shows. The
+/// difference decides whether the groups are as planned.
 fn adopt(switch: &mut InventorySwitch) {
     let Some(info) = switch.ar_info().filter(|info| info.uses_groups()) else {
         return;

@@ -1,5 +1,5 @@
-//! Takeovers: the standby polls the master, follows it, reads ahead when it is silent, and succeeds
-//! it.
+//! Takeovers: the standby polls the master, follows its changes, reads ahead during its silence,
+//! and succeeds it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use rsm_plan::{Outcome, Plan};
 use rsm_state::Role;
 
 use crate::Mastership;
-use crate::action::{Action, Asked, Errand};
+use crate::action::{Action, MastershipRequest, PassRequest};
 use crate::following::MASTER_CHANGED;
 use crate::plan_ahead::Basis;
 use crate::reading_ahead::ReadingAhead;
@@ -59,7 +59,9 @@ impl Mastership {
         }
         let (port, lid) = (master.port, master.lid);
         if self.polls.begin(now) {
-            self.act(Action::Withdraw(|asked| asked == Asked::PeerPoll));
+            self.act(Action::Withdraw(|request| {
+                request == MastershipRequest::PeerPoll
+            }));
         }
         if self.polls.silent() > 0 {
             self.start_reading_ahead(view, now);
@@ -77,11 +79,17 @@ impl Mastership {
         self.act(Action::Ask(Box::new(Request {
             m_keys,
             priority: Priority::Urgent,
-            ..Request::get(port.node.0, routes, SmInfo::ID, 0, Asked::PeerPoll)
+            ..Request::get(
+                port.node.0,
+                routes,
+                SmInfo::ID,
+                0,
+                MastershipRequest::PeerPoll,
+            )
         })));
     }
 
-    /// Handles the answer to a poll, or its silence; `m_key` is the key that the request had.
+    /// Handles the answer to a poll, or the lack of one; `m_key` is the key that the request had.
     pub(crate) fn on_peer_poll(
         &mut self,
         outcome: &Result<Response, RequestFailure>,
@@ -103,7 +111,7 @@ impl Mastership {
                 // The LID now belongs to another manager.
                 return;
             }
-            // The master may have rotated its keys: others are tried with the new generation.
+            // The master may have rotated its keys: further polls try keys of the new generation.
             view.inventory.key_answered(master.port, m_key);
             self.act(Action::FollowGenerations);
         }
@@ -111,7 +119,7 @@ impl Mastership {
         if info.sm_state() == SmState::Master {
             self.withdraw_claim();
         } else if self.is_standby() {
-            // The polled manager is no longer master: the usual poll finds out which manager is.
+            // The polled manager is no longer master: the usual poll finds the present one.
             self.poll_master();
         }
     }
@@ -160,7 +168,7 @@ impl Mastership {
             return;
         }
         if self.follower.queue() {
-            self.act(Action::Work(Errand::Following));
+            self.act(Action::Work(PassRequest::Following));
         } else {
             self.sweep_everything(true, MASTER_CHANGED);
         }
@@ -182,14 +190,15 @@ impl Mastership {
         }
     }
 
-    /// Ends the reading of the sweep that has ended or was dropped. Returns the number of its plan;
-    /// `None` if it was no reading.
+    /// Ends the reading under way, whose sweep has ended or was dropped. Returns the number of the
+    /// plan that was read; `None` if no reading was under way.
     pub fn take_reading(&mut self) -> Option<u64> {
         self.follower.end_reading()
     }
 
-    /// Handles the end of a standby's sweep; `read` is the plan that it is of, if it was a reading,
-    /// and `is_covered` whether the last full sweep reached all known nodes.
+    /// Handles the end of a standby's sweep. `read` is the number of the plan that the sweep read;
+    /// `None` if it was no reading. `is_covered` says whether the last full sweep reached all known
+    /// nodes.
     pub fn end_reading(
         &mut self,
         read: Option<u64>,
@@ -206,7 +215,7 @@ impl Mastership {
             _ => !sweep.owes_more(inventory),
         };
         if sweep.is_contradicted(inventory) {
-            // The answers may be other nodes'; a sweep of everything is waiting.
+            // The answers may come from other nodes, and a sweep of everything is waiting.
             return self.follower.lose_reading(now);
         }
         self.follower.note_read(read, is_complete, now);
@@ -232,7 +241,7 @@ impl Mastership {
         self.preparation.begin(basis)
     }
 
-    /// Handles a plan ahead, for the hardware as last read.
+    /// Handles a plan ahead: keeps it with its comparison with the hardware as last read.
     pub fn on_prepared(
         &mut self,
         outcome: Outcome,
@@ -253,8 +262,8 @@ impl Mastership {
 
 /// Reading ahead.
 impl Mastership {
-    /// Queues a reading ahead, if the master does not answer and the subnet was read as the master
-    /// left it. Only one is valid at a time.
+    /// Queues a reading ahead, if the master does not answer and this standby has read the subnet
+    /// as of the master's last plan. Only one reading ahead is valid at a time.
     fn start_reading_ahead(&mut self, view: &mut View<'_>, now: Time) {
         let reading_ahead = self.follower.reading_ahead.as_ref();
         // A takeover marks ARInfo as unverified, and reads it again.
@@ -275,7 +284,7 @@ impl Mastership {
             _ => return,
         }
         self.follower.reading_ahead = None;
-        self.act(Action::Work(Errand::ReadAhead));
+        self.act(Action::Work(PassRequest::ReadAhead));
     }
 
     /// Starts the sweep of the reading ahead; `None` if there is none to start.
@@ -295,7 +304,7 @@ impl Mastership {
         Some(sweep)
     }
 
-    /// Ends the reading ahead, if the sweep that has ended was one. Returns whether it was.
+    /// Ends the reading ahead, if the ended sweep belongs to one. Returns whether it does.
     pub fn end_reading_ahead(
         &mut self,
         sweep: &mut Sweep,
@@ -316,8 +325,8 @@ impl Mastership {
         self.discard_pass();
         if sweep.found_stale() || sweep.owes_more(inventory) {
             self.follower.reading_ahead = None;
-            // The subnet is not as it was read. This manager reads it again, as the standby or as
-            // the master.
+            // The subnet differs from the last reading, and this manager reads it again, as the
+            // standby or as the master.
             self.follower.lose_reading(now);
         }
         true
@@ -341,7 +350,7 @@ impl Mastership {
 
 /// The takeover itself.
 impl Mastership {
-    /// Takes over from a silent master, if the epoch was claimed for that.
+    /// Takes over from the silent master, if this standby claimed the epoch for that.
     pub(crate) fn take_over_if_standby(&mut self, view: &mut View<'_>, now: Time) {
         if self.is_standby() {
             if !self.goes_on_reading_ahead(view, now) {
@@ -356,10 +365,13 @@ impl Mastership {
         let before = std::mem::replace(&mut self.election.role, Role::Master);
         self.follower.keys_change = false;
         self.news.begin();
-        // Further attempts of open requests would try other keys at that master's port, and start
-        // the lease of its key.
-        self.act(Action::Withdraw(|asked| {
-            matches!(asked, Asked::PeerPoll | Asked::Manager(_))
+        // Further attempts of open requests would try other keys at the former master's port, and
+        // start the lease of its key.
+        self.act(Action::Withdraw(|request| {
+            matches!(
+                request,
+                MastershipRequest::PeerPoll | MastershipRequest::Manager(_)
+            )
         }));
         self.act(Action::InheritMembers);
         taken_over_tables::begin(view.inventory, view.policy.adaptive.is_on());
@@ -391,7 +403,7 @@ impl Mastership {
                         self.succession.enter(reading_ahead.blocks, local);
                         self.act(Action::GoOnAsSuccession(CAUSE));
                     }
-                    None => self.act(Action::Work(Errand::Succession(CAUSE))),
+                    None => self.act(Action::Work(PassRequest::Succession(CAUSE))),
                 }
             }
             _ => {
@@ -407,8 +419,8 @@ impl Mastership {
         }
     }
 
-    /// Starts the sweep of a succession, which reads whether anything has changed, and the entries
-    /// of the managers' LIDs.
+    /// Starts the sweep of a succession, which reads the signs of changes, and the entries of the
+    /// managers' LIDs.
     pub fn begin_succession(
         &mut self,
         inventory: &mut Inventory,
@@ -439,20 +451,20 @@ impl Mastership {
         self.succession.prepared.as_ref()
     }
 
-    /// Records that the plan of a succession is made. Returns whether it was before, so that only
-    /// blocks had to be read.
+    /// Records that the plan of a succession is made. Returns whether that was already recorded, so
+    /// that the pass has only read further blocks.
     pub fn note_succession_planned(&mut self) -> bool {
         self.succession.note_planned()
     }
 
-    /// Whether a succession may write these changes now, or what must be read first.
+    /// Decides whether a succession may write these changes now, must read parts first, or ends.
     pub fn decide_succession(&mut self, changes: &Changes) -> Verdict {
         self.succession.decide(changes)
     }
 
-    /// Ends a succession, whether all of it was written or the subnet was not as it had been read
-    /// (`is_misfit`): the whole subnet is read, for changes of the master that the store did not
-    /// show.
+    /// Ends a succession, after its push or because the subnet differs from the last reading
+    /// (`is_misfit`). Queues a reading of the whole subnet, for changes of the master that the
+    /// store did not show.
     pub fn end_succession(&mut self, is_misfit: bool) {
         self.succession = Succession::default();
         let cause = match is_misfit {
@@ -466,7 +478,7 @@ impl Mastership {
     }
 }
 
-/// The blocks of forwarding tables with the LIDs of this manager and of the one `before`.
+/// Blocks of forwarding tables with the LIDs of this manager and of the former one, `before`.
 fn managers_blocks(inventory: &Inventory, before: Option<PortKey>) -> BTreeSet<u16> {
     let lid = |key: PortKey| Some(inventory.hardware.port(key)?.info.as_ref()?.lid());
     let lids = [inventory.hardware.local, before].into_iter().flatten();

@@ -204,7 +204,7 @@ fn a_deposed_master_sets_nothing_from_then_on_and_an_older_grant_does_not_count(
         [
             Action::DropStage,
             Action::ForgetForeignWrites,
-            Action::Work(Errand::Everything { audit: true, .. }),
+            Action::Work(PassRequest::Everything { audit: true, .. }),
             Action::Publish,
         ]
     ));

@@ -1,4 +1,4 @@
-//! The inputs beside events: the subnet as last read, and the state of the core.
+//! The inputs other than events: the subnet as last read, and the state of the core.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rsm_plan::Plan;
 use rsm_plan::lids::Claims;
 use rsm_plan::policy::Policy;
 
-/// The stage under way, as far as mastership needs it.
+/// The stage under way, in the detail that mastership needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StageView {
     /// No stage is under way.
@@ -56,14 +56,15 @@ impl View<'_> {
         }
     }
 
-    /// Whether ports require the M_Key for Gets as well, and each may have its own.
+    /// [`PortPolicy::guards_gets`](rsm_plan::policy::PortPolicy::guards_gets) of the policy in
+    /// force.
     fn guards_gets(&self) -> bool {
         self.policy.ports.guards_gets()
     }
 
-    /// Whether only the own node answers, although the own link is up and ports require their keys:
-    /// this manager knows none of the keys. As the master, it would write only its own port, as if
-    /// there were no subnet behind it.
+    /// Whether this manager is shut out of the subnet for lack of M_Keys: the own link is up, ports
+    /// require their keys, and only the own node answers. As the master, this manager would write
+    /// only its own port.
     pub(crate) fn is_shut_out(&self) -> bool {
         self.guards_gets() && self.inventory.is_alone_behind_a_link()
     }

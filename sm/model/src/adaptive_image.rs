@@ -28,7 +28,6 @@ pub struct AdaptiveImage {
     read_ports: Option<Lft>,
     /// The groups and entries in force, if this manager put them in force.
     in_force: Option<Arc<AdaptiveTable>>,
-    /// Whether this manager turned adaptive routing on, or took it over with its planned tables.
     is_own: bool,
     /// Whether ARInfo must be read: it was never read, or a Set of it was not answered.
     pub info_unverified: bool,

@@ -102,7 +102,7 @@ impl Footprints {
 
 /// Collects the parts of the next footprint, on the master.
 #[derive(Debug, Default)]
-pub struct Surveyor {
+pub struct FootprintRecorder {
     all: Footprints,
     /// The model at the last footprint; `None` before the first one.
     fabric: Option<Arc<Fabric>>,
@@ -110,10 +110,10 @@ pub struct Surveyor {
     /// set.
     written: Option<Parts>,
     /// Number of the last plan handed to the store.
-    told: u64,
+    stored_plan: u64,
 }
 
-impl Surveyor {
+impl FootprintRecorder {
     /// The last footprints.
     pub fn footprints(&self) -> &Footprints {
         &self.all
@@ -121,17 +121,17 @@ impl Surveyor {
 
     /// Starts anew when this manager becomes master: the first footprint covers everything.
     pub fn begin(&mut self) {
-        *self = Surveyor::default();
+        *self = FootprintRecorder::default();
     }
 
     /// Records that plan `plan` was handed to the store.
     pub fn tell(&mut self, plan: u64) {
-        self.told = plan;
+        self.stored_plan = plan;
     }
 
     /// Whether a plan handed to the store has no footprint yet.
     pub fn is_behind(&self) -> bool {
-        self.all.last().is_none_or(|last| last < self.told)
+        self.all.last().is_none_or(|last| last < self.stored_plan)
     }
 
     /// Records that a Set of `part` is about to be sent.
@@ -241,41 +241,41 @@ mod tests {
     #[test]
     fn a_footprint_has_the_sets_since_the_one_before_and_the_first_is_of_everything() {
         let fabric = Arc::new(Fabric::default());
-        let mut surveyor = Surveyor::default();
+        let mut recorder = FootprintRecorder::default();
         let set = |block| WrittenPart::Block(Guid(1), block);
-        surveyor.note_set(set(1));
-        surveyor.conclude(3, &fabric);
-        surveyor.note_set(set(2));
-        surveyor.conclude(5, &fabric);
-        surveyor.conclude(6, &fabric);
-        assert_eq!(blocks(surveyor.footprints(), 3), Some((6, vec![2])));
-        assert_eq!(blocks(surveyor.footprints(), 5), Some((6, vec![])));
-        assert_eq!(blocks(surveyor.footprints(), 2), None);
-        surveyor.note_set(WrittenPart::AdaptiveRouting);
-        surveyor.conclude(8, &fabric);
-        assert_eq!(blocks(surveyor.footprints(), 6), None);
-        surveyor.conclude(9, &fabric);
-        assert_eq!(blocks(surveyor.footprints(), 8), Some((9, vec![])));
-        surveyor.begin();
-        surveyor.conclude(10, &fabric);
-        assert_eq!(blocks(surveyor.footprints(), 9), None);
+        recorder.note_set(set(1));
+        recorder.conclude(3, &fabric);
+        recorder.note_set(set(2));
+        recorder.conclude(5, &fabric);
+        recorder.conclude(6, &fabric);
+        assert_eq!(blocks(recorder.footprints(), 3), Some((6, vec![2])));
+        assert_eq!(blocks(recorder.footprints(), 5), Some((6, vec![])));
+        assert_eq!(blocks(recorder.footprints(), 2), None);
+        recorder.note_set(WrittenPart::AdaptiveRouting);
+        recorder.conclude(8, &fabric);
+        assert_eq!(blocks(recorder.footprints(), 6), None);
+        recorder.conclude(9, &fabric);
+        assert_eq!(blocks(recorder.footprints(), 8), Some((9, vec![])));
+        recorder.begin();
+        recorder.conclude(10, &fabric);
+        assert_eq!(blocks(recorder.footprints(), 9), None);
     }
 
     #[test]
     fn more_parts_than_are_worth_their_gets_are_everything_and_old_footprints_go() {
         let fabric = Arc::new(Fabric::default());
-        let mut surveyor = Surveyor::default();
-        surveyor.conclude(1, &fabric);
+        let mut recorder = FootprintRecorder::default();
+        recorder.conclude(1, &fabric);
         for block in 0..=PARTS_MAX {
-            surveyor.note_set(WrittenPart::Block(Guid(block as u64), 0));
+            recorder.note_set(WrittenPart::Block(Guid(block as u64), 0));
         }
-        surveyor.conclude(2, &fabric);
-        assert_eq!(surveyor.footprints().since(1), None);
+        recorder.conclude(2, &fabric);
+        assert_eq!(recorder.footprints().since(1), None);
         for plan in 3..2000 {
-            surveyor.conclude(plan, &fabric);
+            recorder.conclude(plan, &fabric);
         }
-        assert_eq!(surveyor.footprints().iter().count(), KEPT);
-        assert_eq!(surveyor.footprints().since(2), None);
-        assert!(surveyor.footprints().since(1900).is_some());
+        assert_eq!(recorder.footprints().iter().count(), KEPT);
+        assert_eq!(recorder.footprints().since(2), None);
+        assert!(recorder.footprints().since(1900).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! The model of the subnet: what the hardware holds, as far as it has answered.
+//! The model of the subnet: the content of the hardware, as its answers show it.
 //!
 //! Input: answers that sweeps record, and Sets that pushes record. Output: two views of the subnet.
 //! [`Hardware`] is the only mutable one: nodes, ports, images of their tables, and the known

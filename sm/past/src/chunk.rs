@@ -13,9 +13,9 @@ use pco::data_types::Number;
 use pco::standalone::{simple_compress, simple_decompress_into};
 use pco::{ChunkConfig, DeltaSpec, ModeSpec};
 
-use crate::gather::{Gather, Traffic};
 use crate::quantity::Quantity;
 use crate::rounded;
+use crate::step_accumulator::{StepAccumulator, Traffic};
 
 /// Number of ports in a chunk: large enough that the tables of a column, a hundred bytes, are small
 /// by comparison, and small enough that reading the past of one port reads a small part of the
@@ -35,7 +35,7 @@ const BASES: [Option<Quantity>; Quantity::TRAFFIC] = [
 const LEVEL: usize = 6;
 
 /// Encodes the ports of chunk `number`; `None` if no port was read and no counter moved.
-pub(crate) fn encode(step: &Gather, number: usize) -> Option<Vec<u8>> {
+pub(crate) fn encode(step: &StepAccumulator, number: usize) -> Option<Vec<u8>> {
     let first = number * PORTS;
     let end = step.seconds.len().min(first + PORTS);
     let seconds = step.seconds.get(first..end)?;

@@ -15,8 +15,8 @@ pub const MAGIC: [u8; 4] = *b"rsP1";
 /// Length of a frame before its payload, in bytes.
 pub const HEADER: usize = 4 + 1 + 4 + 8;
 
-/// Maximum length of a payload in bytes: the roster of a million ports. A larger length indicates
-/// damage.
+/// Maximum length of a payload in bytes: the port table of a million ports. A larger length
+/// indicates damage.
 pub const MAX_PAYLOAD: usize = 16 << 20;
 
 /// Kind of a frame's payload.
@@ -24,7 +24,7 @@ pub const MAX_PAYLOAD: usize = 16 << 20;
 #[repr(u8)]
 pub enum Kind {
     /// Ports, in the order of the columns.
-    Roster = 1,
+    PortTable = 1,
     /// Head of a step: its time, the sums of the fabric, and the places of its chunks.
     Head = 2,
     /// Counts of 4,096 ports in a step.
@@ -34,7 +34,7 @@ pub enum Kind {
 impl Kind {
     const fn of(code: u8) -> Option<Kind> {
         match code {
-            1 => Some(Kind::Roster),
+            1 => Some(Kind::PortTable),
             2 => Some(Kind::Head),
             3 => Some(Kind::Chunk),
             _ => None,

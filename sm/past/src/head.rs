@@ -5,8 +5,8 @@
 //! { chunk (2) length (4) }...
 //! ```
 
-use crate::gather::{ClassSum, Gather};
 use crate::quantity::Quantity;
+use crate::step_accumulator::{ClassSum, StepAccumulator};
 
 /// Place of a chunk that follows the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Head {
     pub(crate) places: Vec<Place>,
 }
 
-pub(crate) fn encode(step: &Gather, places: &[Place]) -> Vec<u8> {
+pub(crate) fn encode(step: &StepAccumulator, places: &[Place]) -> Vec<u8> {
     let mut out = Vec::new();
     for time in [step.start, step.from, step.until] {
         out.extend(time.to_be_bytes());

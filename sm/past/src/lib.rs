@@ -22,10 +22,10 @@
 //!
 //! # Files
 //!
-//! A tier is a sequence of segments, and a segment is a sequence of [frames](frame): a roster of
-//! ports, then for each step a head with the sums of the fabric, and chunks of 4,096 ports. Each
-//! frame has its own checksum, so that damage is confined to its frame. A damaged roster loses the
-//! steps of its ports in that segment, a damaged head its step.
+//! A tier is a sequence of segments, and a segment is a sequence of [frames](frame): a port table
+//! of ports, then for each step a head with the sums of the fabric, and chunks of 4,096 ports. Each
+//! frame has its own checksum, so that damage is confined to its frame. A damaged port table loses
+//! the steps of its ports in that segment, a damaged head its step.
 //!
 //! Bounds count steps and bytes, never ages: a wrong clock removes no data.
 
@@ -33,22 +33,22 @@ mod chunk;
 #[cfg(test)]
 mod cost;
 pub mod frame;
-mod gather;
 mod head;
+mod port_table;
 mod quantity;
 mod query;
-mod roster;
 mod rounded;
 mod segment;
+mod step_accumulator;
 mod store;
 #[cfg(test)]
 mod tests;
 mod tier;
 
-pub use gather::Reading;
 pub use quantity::{Counts, Quantity};
 pub use query::{
     CorrectedStep, Moved, MovedErrors, Part, Point, Series, Span, Trend, Trends, Wanted,
 };
+pub use step_accumulator::Reading;
 pub use store::{Bounds, Past, PastReader};
 pub use tier::Tier;

@@ -8,10 +8,10 @@ use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_store::StoreError;
 
 use crate::chunk::{self, Columns};
-use crate::gather::{ClassSum, Traffic};
+use crate::port_table::{self, Entry};
 use crate::quantity::{Counts, Quantity};
-use crate::roster::{self, Entry};
 use crate::segment::{Frames, Item, Segment, Step, unread};
+use crate::step_accumulator::{ClassSum, Traffic};
 use crate::store::PastReader;
 use crate::tier::Tier;
 
@@ -169,9 +169,9 @@ impl Covered {
 
 /// Receives the segments and steps of a query, one after the other.
 trait Visitor {
-    /// Called when a segment begins, with its own roster.
+    /// Called when a segment begins, with its own port table.
     fn begin(&mut self);
-    /// Called for each entry of the segment's roster.
+    /// Called for each entry of the segment's port table.
     fn entry(&mut self, number: usize, entry: Entry);
     /// Called for each step of the segment.
     fn step(&mut self, tier: Tier, step: &Step, frames: &Frames) -> io::Result<()>;
@@ -281,9 +281,9 @@ impl PastReader {
         Ok(visitor.found)
     }
 
-    /// Counts of each of `ports` in `span`, or of every port. Ports that were not read are left out.
-    /// A step that is partly in the span counts whole; it is at most a hundredth of the
-    /// span, or as fine as steps are kept.
+    /// Counts of each of `ports` in `span`, or of every port. Ports that were not read are left
+    /// out. A step that is partly in the span counts whole; it is at most a hundredth of the span,
+    /// or as fine as steps are kept.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -391,8 +391,8 @@ impl PastReader {
         visitor.begin();
         while let Some(item) = frames.next().map_err(failed)? {
             match item {
-                Item::Roster(entries) => {
-                    roster::decode(&entries, |number, entry| visitor.entry(number, entry));
+                Item::PortTable(entries) => {
+                    port_table::decode(&entries, |number, entry| visitor.entry(number, entry));
                 }
                 Item::Step(step) => {
                     let (from, until) = (step.head.from, step.head.until);
@@ -440,7 +440,7 @@ struct Found {
 
 struct SeriesVisitor {
     part: Part,
-    /// Roster numbers of the part's ports in the segment, ascending.
+    /// Numbers, in the port table, of the part's ports in the segment, ascending.
     numbers: Vec<usize>,
     found: Vec<Found>,
 }
@@ -537,7 +537,7 @@ struct FoundPort {
 
 struct TrendVisitor {
     node: Guid,
-    /// Roster numbers of the node's ports in the segment, ascending.
+    /// Numbers, in the port table, of the node's ports in the segment, ascending.
     numbers: Vec<(usize, PortNum)>,
     found: Vec<FoundPort>,
 }
@@ -583,7 +583,7 @@ impl Visitor for TrendVisitor {
     fn end(&mut self) {}
 }
 
-/// Counts of the port with this number in the roster.
+/// Counts of the port with this number in the port table.
 fn sum_of(columns: &Columns, number: usize) -> ClassSum {
     let mut sum = ClassSum::default();
     add_ports(columns, &[number], &mut sum);
@@ -642,9 +642,9 @@ impl Visitor for CorrectedVisitor<'_> {
 struct SumVisitor<'a> {
     ports: Option<&'a BTreeSet<PortKey>>,
     with_traffic: bool,
-    /// Entries of the wanted ports of the segment, by roster number.
+    /// Entries of the wanted ports of the segment, by number in the port table.
     entries: Vec<Option<Entry>>,
-    /// Seconds and traffic, by roster number.
+    /// Seconds and traffic, by number in the port table.
     sums: Vec<(u64, Traffic)>,
     errors: BTreeMap<(usize, Quantity), MovedErrors>,
     moved: HashMap<PortKey, Moved>,

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use rsm_store::StoreError;
-use rsm_store::io::{Disk, Operation};
+use rsm_store::io::{Disk, FileOperation};
 
 use crate::chunk::{self, Columns};
 use crate::frame::{self, Kind};
@@ -86,7 +86,7 @@ impl Segment {
 
 pub(crate) fn unread(path: &Path, source: io::Error) -> StoreError {
     StoreError::Io {
-        operation: Operation::Read,
+        operation: FileOperation::Read,
         path: path.to_owned(),
         source,
     }
@@ -94,8 +94,8 @@ pub(crate) fn unread(path: &Path, source: io::Error) -> StoreError {
 
 /// Record of a segment.
 pub(crate) enum Item {
-    /// Encoded entries of the roster.
-    Roster(Vec<u8>),
+    /// Encoded entries of the port table.
+    PortTable(Vec<u8>),
     Step(Box<Step>),
 }
 
@@ -123,7 +123,7 @@ impl Frames {
         path: &Path,
         bytes: Option<u64>,
     ) -> Result<Option<Frames>, StoreError> {
-        disk.run(Operation::Read, path, || {
+        disk.run(FileOperation::Read, path, || {
             let file = match File::open(path) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -162,7 +162,7 @@ impl Frames {
         Ok(bytes)
     }
 
-    /// The next roster or step; `None` at the end of the file.
+    /// The next port table or step; `None` at the end of the file.
     pub(crate) fn next(&mut self) -> io::Result<Option<Item>> {
         while self.at < self.end {
             // Most heads are in the first bytes of a reading.
@@ -177,7 +177,7 @@ impl Frames {
             };
             self.at += (frame::HEADER + payload.len()) as u64;
             match kind {
-                Some(Kind::Roster) => return Ok(Some(Item::Roster(payload.to_vec()))),
+                Some(Kind::PortTable) => return Ok(Some(Item::PortTable(payload.to_vec()))),
                 Some(Kind::Head) => {
                     let Some(head) = head::decode(payload) else {
                         continue;

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rsm_store::StoreError;
-use rsm_store::io::{Disk, Operation, is_at};
+use rsm_store::io::{Disk, FileOperation, is_at};
 
 use crate::chunk;
 use crate::frame::{self, Kind};
-use crate::gather::{Gather, Reading};
 use crate::head::{self, Place};
-use crate::roster::{self, Entry, Roster};
+use crate::port_table::{self, Entry, PortTable};
 use crate::segment::Segment;
+use crate::step_accumulator::{Reading, StepAccumulator};
 use crate::tier::Tier;
 
 /// Name of the folder of the past in the state folder.
@@ -70,14 +70,14 @@ impl PastReader {
 struct Current {
     segment: Segment,
     file: File,
-    /// Number of the roster's entries that the segment contains.
+    /// Number of the port table's entries that the segment contains.
     entries: usize,
 }
 
 /// The step of a tier that is under way, and the segment that it goes to.
 #[derive(Debug)]
 struct Writer {
-    gather: Gather,
+    accumulator: StepAccumulator,
     current: Option<Current>,
     /// Number of the next segment.
     next: u64,
@@ -90,7 +90,7 @@ pub struct Past {
     dir: PathBuf,
     disk: Disk,
     bounds: Bounds,
-    roster: Roster,
+    port_table: PortTable,
     writers: [Writer; Tier::ALL.len()],
     reader: PastReader,
 }
@@ -120,14 +120,14 @@ impl Past {
             tier.sort_by_key(|segment| segment.number);
         }
         let writers = Tier::ALL.map(|tier| Writer {
-            gather: Gather::new(tier),
+            accumulator: StepAccumulator::new(tier),
             current: None,
             next: next[tier as usize],
         });
         let mut past = Past {
             dir,
             bounds,
-            roster: Roster::default(),
+            port_table: PortTable::default(),
             writers,
             reader: PastReader {
                 disk: disk.clone(),
@@ -160,7 +160,7 @@ impl Past {
         for reading in readings {
             for tier in Tier::ALL {
                 if self.writers[tier as usize]
-                    .gather
+                    .accumulator
                     .is_over(reading.at_unix_ms)
                 {
                     result = result.and(self.write(tier));
@@ -170,16 +170,16 @@ impl Past {
                 key: reading.port,
                 is_switch: reading.is_switch,
             };
-            let number = match self.roster.number(entry) {
+            let number = match self.port_table.number(entry) {
                 Some(number) => Some(number),
                 None => {
                     result = result.and(self.begin_anew());
-                    self.roster.number(entry)
+                    self.port_table.number(entry)
                 }
             };
             let Some(number) = number else { continue };
             for writer in &mut self.writers {
-                writer.gather.add(number, reading);
+                writer.accumulator.add(number, reading);
             }
         }
         result
@@ -193,7 +193,7 @@ impl Past {
     pub fn advance(&mut self, now_unix_ms: u64) -> Result<(), StoreError> {
         let mut result = Ok(());
         for tier in Tier::ALL {
-            if self.writers[tier as usize].gather.is_over(now_unix_ms) {
+            if self.writers[tier as usize].accumulator.is_over(now_unix_ms) {
                 result = result.and(self.write(tier));
             }
         }
@@ -212,7 +212,7 @@ impl Past {
     /// Begins new segments, with only the ports that are read from now on.
     fn begin_anew(&mut self) -> Result<(), StoreError> {
         let result = self.flush();
-        self.roster = Roster::default();
+        self.port_table = PortTable::default();
         for writer in &mut self.writers {
             writer.current = None;
         }
@@ -221,11 +221,11 @@ impl Past {
 
     /// Writes the step of a tier that is under way, and clears it.
     fn write(&mut self, tier: Tier) -> Result<(), StoreError> {
-        if self.writers[tier as usize].gather.is_empty() {
+        if self.writers[tier as usize].accumulator.is_empty() {
             return Ok(());
         }
         let result = self.append(tier);
-        self.writers[tier as usize].gather.clear();
+        self.writers[tier as usize].accumulator.clear();
         result.and_then(|()| self.keep_bounds())
     }
 
@@ -245,16 +245,16 @@ impl Past {
             return Ok(());
         };
         let mut bytes = Vec::new();
-        let new = &self.roster.entries()[current.entries..];
+        let new = &self.port_table.entries()[current.entries..];
         if !new.is_empty() {
-            let entries = roster::encode(current.entries, new);
-            frame::encode(Kind::Roster, &entries, &mut bytes);
+            let entries = port_table::encode(current.entries, new);
+            frame::encode(Kind::PortTable, &entries, &mut bytes);
         }
-        encode(&writer.gather, &mut bytes);
+        encode(&writer.accumulator, &mut bytes);
         let (path, file) = (&current.segment.path, &mut current.file);
         let written = self
             .disk
-            .run(Operation::Append, path, || file.write_all(&bytes));
+            .run(FileOperation::Append, path, || file.write_all(&bytes));
         if let Err(error) = written {
             // A part of this step that reached the disk must not precede the next step.
             if current.segment.steps == 0 || file.set_len(current.segment.bytes).is_err() {
@@ -268,11 +268,11 @@ impl Past {
             }
             return Err(error);
         }
-        current.entries = self.roster.len();
+        current.entries = self.port_table.len();
         current.segment.bytes += bytes.len() as u64;
         current
             .segment
-            .note(writer.gather.from, writer.gather.until);
+            .note(writer.accumulator.from, writer.accumulator.until);
         let segment = Arc::new(current.segment.clone());
         self.reader.change(|segments| {
             let of_tier = &mut segments[tier as usize];
@@ -333,7 +333,7 @@ fn begin(disk: &Disk, dir: &Path, tier: Tier, next: &mut u64) -> Result<Current,
     let number = *next;
     *next += 1;
     let path = dir.join(format!("{}-{number:010}{SUFFIX}", tier.word()));
-    let file = disk.run(Operation::Append, &path, || {
+    let file = disk.run(FileOperation::Append, &path, || {
         OpenOptions::new().create_new(true).append(true).open(&path)
     })?;
     Ok(Current {
@@ -344,7 +344,7 @@ fn begin(disk: &Disk, dir: &Path, tier: Tier, next: &mut u64) -> Result<Current,
 }
 
 /// Appends the frames of a step.
-fn encode(step: &Gather, out: &mut Vec<u8>) {
+fn encode(step: &StepAccumulator, out: &mut Vec<u8>) {
     let mut chunks = Vec::new();
     let mut places = Vec::new();
     for chunk in 0..step.seconds.len().div_ceil(chunk::PORTS) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;
 use rsm_ids::{Guid, PortKey, PortNum};
-use rsm_store::io::{Disk, Operation};
+use rsm_store::io::{Disk, FileOperation};
 
 use crate::*;
 
@@ -160,12 +160,12 @@ proptest! {
     }
 
     #[test]
-    fn damage_costs_at_most_the_step_or_the_roster_that_it_is_in(
+    fn damage_costs_at_most_the_step_or_the_port_table_that_it_is_in(
         all in readings(), at: prop::sample::Index, bit in 0u8..8, cut: bool
     ) {
         let dir = tempfile::tempdir().unwrap();
         let mut past = open(dir.path());
-        // All readings share one roster, so that its damage shows as no step at all.
+        // All readings share one port table, so that its damage shows as no step at all.
         past.add(&mut all.iter().map(|one| Reading { port: port(1, 1), ..*one }).collect::<Vec<_>>())
             .unwrap();
         past.flush().unwrap();
@@ -203,7 +203,7 @@ proptest! {
         std::fs::create_dir(dir.path().join("past")).unwrap();
         let mut file = Vec::new();
         // A payload with a valid checksum passes the first check.
-        for kind in [frame::Kind::Roster, frame::Kind::Head, frame::Kind::Chunk] {
+        for kind in [frame::Kind::PortTable, frame::Kind::Head, frame::Kind::Chunk] {
             match whole {
                 true => frame::encode(kind, &bytes, &mut file),
                 false => file.extend(&bytes),
@@ -428,7 +428,7 @@ fn files_that_cannot_be_removed_count_until_they_are() {
     let disk = Disk::with_fault(Arc::new({
         let keeps_all = keeps_all.clone();
         move |operation, _| match operation {
-            Operation::Remove if keeps_all.load(Ordering::Relaxed) => {
+            FileOperation::Remove if keeps_all.load(Ordering::Relaxed) => {
                 Err(ErrorKind::PermissionDenied.into())
             }
             _ => Ok(()),
@@ -473,7 +473,7 @@ fn full_disk_loses_the_steps_of_its_time_alone() {
     let disk = Disk::with_fault(Arc::new({
         let is_full = is_full.clone();
         move |operation, _| match operation {
-            Operation::Append if is_full.load(Ordering::Relaxed) => {
+            FileOperation::Append if is_full.load(Ordering::Relaxed) => {
                 Err(ErrorKind::StorageFull.into())
             }
             _ => Ok(()),

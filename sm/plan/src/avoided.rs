@@ -8,7 +8,7 @@ use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-use crate::avoid::{Avoid, Part, Reason};
+use crate::avoid::{Avoid, NodeOrCable, Reason};
 
 /// The parts that the routes of a plan avoid.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -18,14 +18,14 @@ pub struct Avoided {
     /// Cables that routes avoid for other reasons, each given by either end.
     pub damped: Arc<BTreeSet<PortKey>>,
     /// Parts that routes use nevertheless, because ports would be cut off otherwise.
-    pub in_use: BTreeSet<Part>,
+    pub in_use: BTreeSet<NodeOrCable>,
     /// Reason for which routes use all parts of the set; `None` if they avoid the parts.
     pub(crate) suspended: Option<String>,
 }
 
 impl Avoided {
     /// Whether routes use a part that the set contains.
-    pub fn uses(&self, part: Part) -> bool {
+    pub fn uses(&self, part: NodeOrCable) -> bool {
         self.suspended.is_some() || self.in_use.contains(&part)
     }
 
@@ -37,10 +37,10 @@ impl Avoided {
             .collect()
     }
 
-    fn finding(&self, part: Part, reason: &Reason, fabric: &Fabric) -> Finding {
+    fn finding(&self, part: NodeOrCable, reason: &Reason, fabric: &Fabric) -> Finding {
         let (name, subject) = match part {
-            Part::Node(guid) => (fabric.name(guid), Subject::Node(guid)),
-            Part::Port(key) => (fabric.port_name(key), Subject::Port(key)),
+            NodeOrCable::Node(guid) => (fabric.name(guid), Subject::Node(guid)),
+            NodeOrCable::Port(key) => (fabric.port_name(key), Subject::Port(key)),
         };
         let why = match &self.suspended {
             Some(why) => format!("no routes go around it ({why})"),

@@ -65,7 +65,7 @@ pub struct PlanJob {
     pub gpus: Arc<GpuInventory>,
     /// The operator's decisions.
     pub policy: Arc<Policy>,
-    /// Flapping cables, each given by either end, which routes do without.
+    /// Flapping cables, each given by either end, which routes avoid.
     pub damped: Arc<BTreeSet<PortKey>>,
     /// Parts that routes avoid as far as all ports stay reachable.
     pub avoid: Arc<Avoid>,

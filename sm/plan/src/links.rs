@@ -91,7 +91,7 @@ impl LinkPorts {
         }
     }
 
-    /// Data VLs of the link between switches with the fewest, limited by the policy; `None` if
+    /// Smallest number of data VLs of any link between switches, limited by the policy; `None` if
     /// there is no such link.
     pub(super) fn data_vls(&self, policy: &Policy) -> Option<u8> {
         let allowed = VlCap::from_code(policy.ports.links.max_op_vls).data_vls();

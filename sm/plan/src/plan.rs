@@ -17,7 +17,7 @@ use rsm_routing::topology::{SlowCable, Topology};
 use rsm_routing::verify::{Report, Tally};
 
 use crate::adaptive::Adaptive;
-use crate::avoid::{Over, Part, over};
+use crate::avoid::{NodeOrCable, Over, over};
 use crate::avoided::Avoided;
 use crate::lids::{Claim, LidPlan};
 use crate::links::LinkPorts;
@@ -39,8 +39,8 @@ pub struct Plan {
     pub lids: Arc<LidPlan>,
     /// The LID of the subnet manager's port.
     pub sm_lid: Lid,
-    /// Cables that routes do without, each given by either end: flapping cables, and cables of
-    /// avoided parts.
+    /// Cables that routes avoid, each given by either end: flapping cables, and cables of avoided
+    /// parts.
     pub damped: Arc<BTreeSet<PortKey>>,
     /// The parts that routes avoid.
     pub avoided: Arc<Avoided>,
@@ -94,8 +94,9 @@ impl Plan {
         self.table_of(&self.routing.tables, guid)
     }
 
-    /// The port that has `lid` by this plan, if `hardware` still shows it there; `None` if no port
-    /// has it. No search: traps come by the thousand, with any LID.
+    /// The port to which this plan assigns `lid`, if `hardware` still shows the LID there; `None`
+    /// otherwise. Traps come by the thousand, with any LID, so that the LID is looked up without a
+    /// search.
     pub fn holder(&self, hardware: &Hardware, lid: Lid) -> Option<PortKey> {
         let destination = self.topology.destination_of(lid)?;
         let exit = PortKey::new(
@@ -189,7 +190,7 @@ impl Plan {
     /// or one of its neighbours has no table.
     pub fn lids_over<'a>(
         &self,
-        part: Part,
+        part: NodeOrCable,
         table: impl Fn(Guid) -> Option<&'a Lft>,
     ) -> Option<Over> {
         over(
@@ -210,8 +211,8 @@ impl Plan {
             };
             for (number, _) in node.end_ports() {
                 let is_meant = match part {
-                    Part::Node(_) => true,
-                    Part::Port(key) => !node.is_switch() && key.port == number,
+                    NodeOrCable::Node(_) => true,
+                    NodeOrCable::Port(key) => !node.is_switch() && key.port == number,
                 };
                 let claim = self.claim(PortKey::new(node.guid, number));
                 if let Some(claim) = claim.filter(|_| is_meant) {

@@ -22,8 +22,8 @@ pub struct Policy {
     /// Whether enhanced switch port 0 gets [`Policy::lmc`] as well. A base port 0 always has one
     /// LID.
     pub lmc_enhanced_port0: bool,
-    /// Whether this manager's port gets its claimed LID even while it holds another LID: the
-    /// claimed LID belongs to the manager, whichever port it uses.
+    /// Whether this manager's port gets its claimed LID even while it holds another LID: a floating
+    /// LID belongs to the master and not to a port.
     pub floating_lid: bool,
     /// Values for PortInfo and SwitchInfo.
     pub ports: PortPolicy,

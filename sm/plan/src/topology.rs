@@ -18,7 +18,7 @@ use crate::lid_plan::LidPlan;
 pub(super) struct TopologySources<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) lids: &'a LidPlan,
-    /// Cables that routes do without, each given by either end.
+    /// Cables that routes avoid, each given by either end.
     pub(super) damped: &'a BTreeSet<PortKey>,
 }
 

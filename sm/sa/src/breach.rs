@@ -12,7 +12,8 @@ use crate::ends::EndIx;
 use crate::mcast::{self, GroupRegistry};
 use crate::trust::{self, Offence, TrustRules};
 
-/// The offence of a request from `requester`, and its treatment, which is not `off`.
+/// The offence of a request from `requester`, with its treatment; `None` if there is no offence, or
+/// its treatment is `off`.
 pub(crate) fn breach(
     rules: &TrustRules,
     directory: &Directory,
@@ -57,8 +58,9 @@ fn of_name(
 
 /// The partition that owns the MGID of a join, if the group is or would be in another one.
 ///
-/// The P_Key in an MGID of IP over InfiniBand is that of its partition (RFC 4391, 4). A port
-/// without that key is no offender by such an MGID alone: its host has an interface too many.
+/// An MGID of IP over InfiniBand contains the P_Key of its partition (RFC 4391, 4). A join with
+/// such an MGID is no offence of a port without that P_Key: the host has merely configured one
+/// interface too many.
 fn of_group(
     directory: &Directory,
     groups: &GroupRegistry,
@@ -69,8 +71,8 @@ fn of_group(
     let of_ip = mcast::ip_partition(mgid).filter(|p_key| p_key.is_valid());
     let protections = &directory.plan.policy.partitions.protections;
     let owner = of_ip.or_else(|| protections.owner_of_group(mgid))?;
-    // A member of the owner that asks for its own partition is no offender where another host has
-    // taken the name before.
+    // A member of the owning partition that asks for its own partition commits no offence, even if
+    // another host has taken the name before.
     let has_key = header.component_mask().contains(McMemberRecord::P_KEY);
     let asked = has_key.then(|| record.p_key());
     let of_group = || groups.group(mgid).map(|group| group.parameters.p_key);

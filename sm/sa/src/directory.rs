@@ -15,7 +15,7 @@ use rsm_plan::Plan;
 use rsm_state::{Identity, Snapshot};
 
 use super::alias_index::AliasIndex;
-use super::changed::ChangedNodes;
+use super::changed_nodes::ChangedNodes;
 use super::ends::{EndIx, EndPort, Ends, vport_of};
 use super::minima::Minima;
 use super::partitions::Memberships;
@@ -138,13 +138,12 @@ impl Directory {
         self.ends.ports().len() as u32
     }
 
-    /// The virtual port of an end; `None` if the end is a port.
+    /// The virtual port of the end `ix`; `None` for a physical port.
     pub(super) fn vport(&self, ix: EndIx) -> Option<&VPort> {
         vport_of(&self.fabric, self.end(ix))
     }
 
-    /// Whether the end has its own records. A port has them, and so has a virtual port whose LID
-    /// and GUID no other end has: a second record with the same LID would contradict the first.
+    /// Whether the end has its own records; see [`Ends::has_records`].
     pub(super) fn has_records(&self, ix: EndIx) -> bool {
         self.ends.has_records(ix)
     }
@@ -209,7 +208,7 @@ impl Directory {
         self.ends.get(ix)
     }
 
-    /// The end with this LID, which may be any LID of its range.
+    /// Index of the end that has `lid` in its LID range.
     pub fn by_lid(&self, lid: Lid) -> Option<EndIx> {
         self.ends.by_lid(lid)
     }
@@ -260,7 +259,7 @@ impl Directory {
         }
     }
 
-    /// GUIDs of the ports in service, ascending: Active ports of channel adapters, and switches.
+    /// GUIDs of the ports in service; see [`Ends::in_service`].
     pub(super) fn in_service(&self) -> &[Guid] {
         self.ends.in_service()
     }

@@ -8,8 +8,8 @@ use super::ends::EndIx;
 use super::path_qos::{Chosen, Criteria, SlReason};
 
 impl Directory {
-    /// Number of end ports in a group of the policy, given by its index; 0 for a group that no rule
-    /// uses.
+    /// Number of end ports in a group of the policy, as `PathQos::ports_in_group`; 0 without a
+    /// policy.
     pub fn ports_in_group(&self, group: usize) -> usize {
         let qos = self.qos.as_ref();
         qos.map_or(0, |qos| qos.ports_in_group(group))

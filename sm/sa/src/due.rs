@@ -9,7 +9,7 @@ use rsm_mad::Time;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_plan::groups::GroupSet;
 
-use super::events::News;
+use super::events::PublishedNotice;
 use super::memory::Unsaved;
 use super::{Directory, Sa, mcast};
 
@@ -46,15 +46,15 @@ impl Sa {
         self.offences.handle_deadline(now);
         if let Some(directory) = &self.sa_snapshot.directory {
             while let Some(event) = self.multicast.poll_event() {
-                let news = match event {
+                let published = match event {
                     mcast::GroupEvent::Created(mgid, p_key) => {
-                        News::of_group(directory, mgid, p_key, true)
+                        PublishedNotice::of_group(directory, mgid, p_key, true)
                     }
                     mcast::GroupEvent::Deleted(mgid, p_key) => {
-                        News::of_group(directory, mgid, p_key, false)
+                        PublishedNotice::of_group(directory, mgid, p_key, false)
                     }
                 };
-                self.events.take(news, now);
+                self.events.take(published, now);
             }
         }
         if self.guids.handle_deadline(now) {
@@ -125,7 +125,7 @@ impl Sa {
         if !self.multicast.is_stale() || now < self.next_telling() {
             return None;
         }
-        self.told = Some((now, self.multicast.stale_members()));
+        self.last_group_set = Some((now, self.multicast.stale_members()));
         Some(self.multicast.group_set())
     }
 
@@ -162,9 +162,10 @@ impl Sa {
     }
 
     fn next_telling(&self) -> Time {
-        self.told.map_or(Time::ZERO, |(told, members)| {
-            told + GROUPS_PAUSE + PAUSE_PER_MEMBER * members
-        })
+        self.last_group_set
+            .map_or(Time::ZERO, |(last_group_set, members)| {
+                last_group_set + GROUPS_PAUSE + PAUSE_PER_MEMBER * members
+            })
     }
 
     fn next_saving(&self) -> Time {

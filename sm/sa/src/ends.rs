@@ -8,7 +8,7 @@ use rsm_model::fabric::{Fabric, Node, Port, PortRef};
 use rsm_model::vports::{VPort, VPortKey};
 use rsm_plan::Plan;
 
-use super::changed::ChangedNodes;
+use super::changed_nodes::ChangedNodes;
 
 /// Index of an end in its [`Directory`](super::Directory), in the order of nodes and ports. Virtual
 /// ports follow all ports.

@@ -14,9 +14,8 @@
 
 mod alias_index;
 mod answer;
-mod asked;
 mod breach;
-mod changed;
+mod changed_nodes;
 mod directory;
 mod directory_qos;
 mod due;
@@ -33,6 +32,7 @@ mod partitions;
 mod path;
 mod path_qos;
 mod query;
+mod query_context;
 mod refused_joins;
 mod requests;
 mod reregister;
@@ -64,7 +64,7 @@ use rsm_mad::ids::Tid;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::Notice;
 pub use sa_snapshot::SaSnapshot;
-pub use searches::{Searches, Taken};
+pub use searches::{SearchAdmission, Searches};
 pub use statistics::{SaCounters, Statistics};
 pub use trust::{Offence, Trust, TrustRules};
 
@@ -72,7 +72,7 @@ use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::Finding;
 use rsm_state::Snapshot;
 
-use self::events::{Events, News, NoticeReport, SubscriptionsView};
+use self::events::{Events, NoticeReport, PublishedNotice, SubscriptionsView};
 use self::guids::AliasRegistry;
 use self::mcast::{
     GroupRegistry, GroupRegistryConfig, GroupRules, GroupsView, SavedGroup, Unexamined,
@@ -144,7 +144,7 @@ pub struct Sa {
     /// The last directory whose ports were compared with those of its predecessor.
     seen: Option<Arc<Directory>>,
     /// Time of the last group set for the core, and the number of memberships examined for it.
-    told: Option<(Time, u32)>,
+    last_group_set: Option<(Time, u32)>,
     /// Time at which [`Sa::poll_save`] last returned a state.
     saved: Option<Time>,
     /// Changes made by requests since the last [`Sa::take_touched`].
@@ -173,7 +173,7 @@ impl Sa {
             offences: Offences::default(),
             findings: [Vec::new(), Vec::new()],
             seen: None,
-            told: None,
+            last_group_set: None,
             saved: None,
             touched: Vec::new(),
             statistics: Arc::default(),
@@ -241,8 +241,8 @@ impl Sa {
         let Some(directory) = self.sa_snapshot.in_force() else {
             return;
         };
-        match News::of_trap(directory, notice) {
-            Some(news) => self.events.take(news, now),
+        match PublishedNotice::of_trap(directory, notice) {
+            Some(published) => self.events.take(published, now),
             None => self.statistics.unknown_issuer(),
         }
     }

@@ -13,9 +13,9 @@ use rsm_mad::wire::sa::{
 };
 
 use super::answer::{self, SaAnswer};
-use super::asked::Asked;
 use super::directory::Directory;
 use super::ends::EndIx;
+use super::query_context::SaQueryContext;
 use super::trust::{self, Offence, Trust};
 use super::{Sa, SaRequest, Touched, breach, guids, query, services};
 
@@ -106,8 +106,8 @@ impl Sa {
         }
     }
 
-    /// Answers a request to change records. A request against the trust in its port is counted, and
-    /// under `enforce` refused.
+    /// Answers a request to change records. A request that exceeds the trust in its port is counted
+    /// as an offence, and refused under `enforce`.
     ///
     /// # Errors
     /// The status of a refused request.
@@ -232,7 +232,7 @@ impl Sa {
         } else {
             self.multicast.view()
         };
-        query::answer(&Asked {
+        query::answer(&SaQueryContext {
             header,
             data,
             trust,

@@ -29,7 +29,7 @@ pub struct Searches(VecDeque<Search>);
 
 /// The result of [`Searches::take`].
 #[derive(Debug)]
-pub enum Taken {
+pub enum SearchAdmission {
     /// The search was accepted, and gets turns.
     InTurn,
     /// The request repeats one whose search is already open.
@@ -45,7 +45,7 @@ impl Searches {
     }
 
     /// Accepts an open answer, to a request that arrived at `at`.
-    pub fn take(&mut self, answer: SaAnswer, at: Time) -> Taken {
+    pub fn take(&mut self, answer: SaAnswer, at: Time) -> SearchAdmission {
         let remote = answer.remote;
         let tid = answer.header().mad().tid();
         let same = |other: &Search| {
@@ -53,13 +53,13 @@ impl Searches {
             (lid, qpn) == (remote.lid, remote.qpn) && other.answer.header().mad().tid() == tid
         };
         if self.0.iter().any(same) {
-            return Taken::Again;
+            return SearchAdmission::Again;
         }
         if self.0.len() >= MAX_SEARCHES || self.of(remote.lid) >= MAX_PER_CLIENT {
-            return Taken::Refused(Box::new(answer));
+            return SearchAdmission::Refused(Box::new(answer));
         }
         self.0.push_back(Search { answer, at });
-        Taken::InTurn
+        SearchAdmission::InTurn
     }
 
     fn of(&self, lid: Lid) -> usize {
@@ -106,7 +106,7 @@ mod tests {
         let mut searches = Searches::default();
         for (lid, turns) in [(1, 3), (2, 1), (3, 2)] {
             let taken = searches.take(open(lid, 7, turns), Time::from_nanos(lid.into()));
-            assert!(matches!(taken, Taken::InTurn));
+            assert!(matches!(taken, SearchAdmission::InTurn));
         }
         let mut order = Vec::new();
         let mut turns = 0;
@@ -130,19 +130,21 @@ mod tests {
         let mut taken = 0;
         for tid in 0..100 {
             match searches.take(open(1, tid, 9), Time::ZERO) {
-                Taken::InTurn => taken += 1,
-                Taken::Refused(answer) => assert_eq!(answer.header().mad().tid(), Tid(tid)),
-                Taken::Again => panic!("{tid} is new"),
+                SearchAdmission::InTurn => taken += 1,
+                SearchAdmission::Refused(answer) => {
+                    assert_eq!(answer.header().mad().tid(), Tid(tid))
+                }
+                SearchAdmission::Again => panic!("{tid} is new"),
             }
         }
         assert_eq!(taken, MAX_PER_CLIENT);
         // The request is repeated before it is answered.
         let again = searches.take(open(1, 0, 9), Time::ZERO);
-        assert!(matches!(again, Taken::Again));
+        assert!(matches!(again, SearchAdmission::Again));
         for lid in 2..100 {
             let is_full = taken == MAX_SEARCHES;
             let took = searches.take(open(lid, 0, 9), Time::ZERO);
-            assert_eq!(matches!(took, Taken::Refused(_)), is_full);
+            assert_eq!(matches!(took, SearchAdmission::Refused(_)), is_full);
             taken += usize::from(!is_full);
         }
         assert_eq!(taken, MAX_SEARCHES);

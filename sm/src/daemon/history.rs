@@ -250,8 +250,8 @@ impl Writer {
             self.unshared.extend(shared.cloned());
         }
         let first = batch.events.first().map(|event| event.at_unix_ms);
-        let scene = batch.scene.as_ref().map(|scene| scene.at_unix_ms);
-        let begin = first.or(scene).unwrap_or_else(|| self.now_unix_ms());
+        let recorded = batch.state.as_ref().map(|state| state.at_unix_ms);
+        let begin = first.or(recorded).unwrap_or_else(|| self.now_unix_ms());
         self.archive.begin(begin);
         for event in &batch.events {
             self.archive.event(event);
@@ -265,12 +265,12 @@ impl Writer {
         for event in &batch.others {
             self.archive.event(event);
         }
-        if let Some(scene) = batch.scene {
-            let fabric = scene.snapshot.fabric.clone();
+        if let Some(recorded) = batch.state {
+            let fabric = recorded.snapshot.fabric.clone();
             let before = self.last.replace(fabric);
             let before = before.as_deref();
             self.archive
-                .state(scene.at_unix_ms, before, &scene.snapshot);
+                .state(recorded.at_unix_ms, before, &recorded.snapshot);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Isolation of hosts that act against the subnet, where the operator wants it
 //! (`health.hostile_hosts`).
 //!
-//! The core says which hosts do, and the controller disables the port of the switch as an operator
-//! would: the store keeps that, `rsmctl drained` shows it, and `rsmctl port enable` ends it. A host
-//! is isolated again only for what it does after that.
+//! The core names these hosts, and the controller disables the port of the switch as an operator
+//! would: the store keeps the isolation, `rsmctl drained` shows it, and `rsmctl port enable` ends
+//! it. A host is isolated again only for later acts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -116,8 +116,8 @@ impl Isolation {
         });
     }
 
-    /// The ports with acts that were not dealt with, and what their hosts do. At most [`REPORTS`]
-    /// are under way; others wait for the next look.
+    /// The ports with acts that no isolation has answered yet, each with the act. At most
+    /// [`REPORTS`] are under way; others wait for the next look.
     fn due(&mut self, hostile: &BTreeMap<PortKey, (Hostility, Time)>) -> Vec<(PortKey, Hostility)> {
         while let Ok((port, end)) = self.ends.1.try_recv() {
             self.pending.remove(&port);

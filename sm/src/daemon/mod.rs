@@ -70,7 +70,7 @@ use self::isolation::Isolation;
 use self::notify::Notify;
 use self::past::Past;
 use self::pause::PauseWatch;
-use self::persistence::Keeper;
+use self::persistence::StoreHandle;
 pub use self::persistence::{ImportError, Imported, import, unix_seconds};
 use self::sa::SaHandle;
 use self::service_manager::ServiceManager;
@@ -140,15 +140,15 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         options,
     };
     // The first answer of the shared store may take seconds; no part waits for it yet.
-    let (keeper, mut kept, shared_view) = setup.open_store()?;
+    let (store_handle, mut kept, shared_view) = setup.open_store()?;
     let shares_store = shared_view.is_some();
     core_config.mastership.shares_store = shares_store;
     // With `once` the SA ends, so hosts need not register with it.
     kept.core.reregister &= !setup.options.once;
-    let mut attached = setup.attach(sa_config, kept.sa, &keeper)?;
+    let mut attached = setup.attach(sa_config, kept.sa, &store_handle)?;
     let local = attached.line.transport().local_port();
     let _events = events::watch(&setup.options.fabric, &local, sink(setup.inbox.clone()));
-    let records = setup.open_records(keeper.history_sink(), &attached)?;
+    let records = setup.open_records(store_handle.history_sink(), &attached)?;
     let history = records.history.as_ref();
     let view = setup.view(&attached, history, shared_view, &records.notify);
     let controller = Arc::new(Controller::new(setup.inbox.clone(), view.clone()));
@@ -156,7 +156,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     let (gpu_hosts, servers) = if setup.options.once {
         (None, None)
     } else {
-        let gpu_hosts = setup.gpu_hosts(&view, &keeper, kept.gpus)?;
+        let gpu_hosts = setup.gpu_hosts(&view, &store_handle, kept.gpus)?;
         let state_dir = setup.state_dir().map(Path::to_owned);
         let host = ThisHost::new(state_dir, shares_store, access.clone());
         let limits = core_config.health.limits;
@@ -165,7 +165,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         let servers = setup.serve(&access, backend).await?;
         (Some(gpu_hosts), Some(servers))
     };
-    keeper.attach(gpu_hosts.as_ref(), history.map(History::recorder).as_ref());
+    store_handle.attach(gpu_hosts.as_ref(), history.map(History::recorder).as_ref());
     let checksums = core_config.mastership.checksums.clone();
     let partitions = core_config.policy.partitions.clone();
     let mut core = Core::new(core_config, kept.core);
@@ -180,7 +180,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         access: access.clone(),
         sa_handle: attached.sa_handle,
         counters: attached.counters,
-        keeper,
+        store_handle,
         gpu_hosts,
         records,
         dumper: Dumper::start(
@@ -282,7 +282,7 @@ struct Shell {
     access: Access,
     sa_handle: SaHandle,
     counters: CountersHandle,
-    keeper: Keeper,
+    store_handle: StoreHandle,
     gpu_hosts: Option<Arc<GpuHosts>>,
     records: Records,
     dumper: Dumper,
@@ -394,7 +394,7 @@ impl Shell {
         if let Some(history) = self.records.history {
             history.finish();
         }
-        self.keeper.close();
+        self.store_handle.close();
         self.state_dir.finish();
         let now = self.clock.now();
         self.core.set_daemon_findings(self.findings.all(), now);
@@ -475,14 +475,15 @@ impl Shell {
                     log_role(self.last.as_deref(), &snapshot);
                     self.sa_handle.publish(snapshot.clone());
                     self.counters.publish(snapshot.clone());
-                    self.keeper.announce(snapshot.own_guid, &self.checksums);
+                    self.store_handle
+                        .announce(snapshot.own_guid, &self.checksums);
                     self.view.replace(snapshot.clone());
                     self.service_manager.show(&self.view.status());
                     self.controller.recheck();
                     self.last = Some(snapshot);
                 }
-                Effect::Remember(remembered) => self.keeper.keep(remembered),
-                Effect::Epoch(request) => self.keeper.ask(request),
+                Effect::Remember(remembered) => self.store_handle.keep(remembered),
+                Effect::Epoch(request) => self.store_handle.ask(request),
                 Effect::Notice(notice) => self.sa_handle.notice(*notice),
                 Effect::Converged(convergence) => {
                     if let Some(snapshot) = &self.last {
@@ -529,7 +530,7 @@ impl Shell {
         if let Some(pause) = pause {
             self.on_pause(pause);
         }
-        if let Some(by) = self.keeper.take_deposed() {
+        if let Some(by) = self.store_handle.take_deposed() {
             let event = Event::Epoch(EpochEvent::Deposed(by));
             self.core.handle(event, self.clock.now());
         }

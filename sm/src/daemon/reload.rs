@@ -48,7 +48,8 @@ impl Shell {
         self.access.reload(&api, &http);
         self.core.handle(event, self.clock.now());
         if let Some(snapshot) = &self.last {
-            self.keeper.announce(snapshot.own_guid, &self.checksums);
+            self.store_handle
+                .announce(snapshot.own_guid, &self.checksums);
         }
         self.service_manager.reloaded();
     }

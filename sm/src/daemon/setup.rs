@@ -25,7 +25,9 @@ use super::host_facts::ThisHost;
 use super::http::{self, ServingHttp};
 use super::notify::Notify;
 use super::past::{self, Past};
-use super::persistence::{self, HistorySink, Keeper, Kept, SharedSetup, SharedView, StoredGpus};
+use super::persistence::{
+    self, HistorySink, Kept, SharedSetup, SharedView, StoreHandle, StoredGpus,
+};
 use super::sa::{self, SaHandle, SaSetup};
 use super::server::{self, Serving};
 use super::settings;
@@ -74,7 +76,7 @@ impl Setup {
     }
 
     /// Opens the store, and the shared store if several managers share one.
-    pub(super) fn open_store(&self) -> anyhow::Result<(Keeper, Kept, Option<SharedView>)> {
+    pub(super) fn open_store(&self) -> anyhow::Result<(StoreHandle, Kept, Option<SharedView>)> {
         let shared = settings::shared_store(&self.options.config)?;
         let shared = shared.map(|etcd| SharedSetup {
             options: etcd,
@@ -94,7 +96,7 @@ impl Setup {
         &self,
         sa_config: SaConfig,
         remembered: SavedSaState,
-        keeper: &Keeper,
+        store_handle: &StoreHandle,
     ) -> anyhow::Result<Attached> {
         let (options, clock) = (&self.options, self.clock);
         let sa_setup = SaSetup::new(Arc::new(move || clock.now()));
@@ -120,12 +122,12 @@ impl Setup {
             sa::Surroundings {
                 remembered,
                 core: core_sink(self.inbox.clone()),
-                save: keeper.sa_sink(),
+                save: store_handle.sa_sink(),
                 findings: joins_sink(self.findings.clone()),
-                journal: keeper.journal(),
+                journal: store_handle.journal(),
             },
         )?;
-        keeper.attach_sa(sa_handle.restorer());
+        store_handle.attach_sa(sa_handle.restorer());
         let counters = counters_setup.start(
             counters::Settings::of(&options.config),
             line.performance(),
@@ -241,12 +243,12 @@ impl Setup {
     pub(super) fn gpu_hosts(
         &self,
         view: &Arc<View>,
-        keeper: &Keeper,
+        store_handle: &StoreHandle,
         stored: StoredGpus,
     ) -> anyhow::Result<Arc<GpuHosts>> {
         let max_age = self.options.config.gpu.max_age_s;
         let max_age = (max_age > 0).then_some(max_age.into());
-        let sink = keeper.gpu_sink();
+        let sink = store_handle.gpu_sink();
         let gpu_hosts = Arc::new(GpuHosts::new(view.clone(), sink, stored, max_age));
         let tell = gpu_sink(self.inbox.clone());
         gpu_hosts::publish(&gpu_hosts, tell, self.findings.clone())

@@ -6,7 +6,7 @@ use rsm_config::PartitionLoss;
 use rsm_config::overlay::{Change, WhenCutOff};
 use rsm_ids::PortKey;
 use rsm_model::expected::Accept;
-use rsm_plan::avoid::{Part, Reason};
+use rsm_plan::avoid::{NodeOrCable, Reason};
 use rsm_routing::engine::EngineKind;
 
 /// Identifies a command whose issuer waits for its effect.
@@ -49,7 +49,7 @@ pub enum Command {
     /// Avoid these parts in addition to those avoided already: all of them or none.
     Drain {
         /// Parts to drain, each with [`Reason::Drained`](rsm_plan::avoid::Reason::Drained).
-        parts: BTreeMap<Part, Reason>,
+        parts: BTreeMap<NodeOrCable, Reason>,
         /// Whether the parts are drained even if ports would be cut off without them.
         forced: bool,
         /// Ticket that `Effect::Done` names once the hardware holds a plan that avoids the parts,
@@ -59,7 +59,7 @@ pub enum Command {
     /// Let routes use these drained parts again.
     Undrain {
         /// Parts to use.
-        parts: BTreeSet<Part>,
+        parts: BTreeSet<NodeOrCable>,
         /// Ticket that `Effect::Done` names once the hardware holds a plan that uses the parts.
         ticket: Ticket,
     },

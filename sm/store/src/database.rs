@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::StoreError;
-use super::io::{Disk, Operation};
+use super::io::{Disk, FileOperation};
 
 /// Page cache of the database in bytes. A store of 50,000 ports takes a few megabytes; sled's
 /// default is a gigabyte.
@@ -69,7 +69,7 @@ impl Database {
             });
         if let Err(source) = spawned {
             return Err(OpenFailure::System(StoreError::Io {
-                operation: Operation::Read,
+                operation: FileOperation::Read,
                 path: dir.to_owned(),
                 source,
             }));
@@ -102,7 +102,7 @@ impl Database {
     ) -> Result<(), StoreError> {
         let mut changes = changes.into_iter().peekable();
         while changes.peek().is_some() {
-            disk.run(Operation::Apply, &self.dir, || Ok(()))?;
+            disk.run(FileOperation::Apply, &self.dir, || Ok(()))?;
             let mut batch = sled::Batch::default();
             for (key, value) in changes.by_ref().take(BATCH_RECORDS) {
                 match value {

@@ -1,8 +1,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::operation::Operation;
-use super::reign::Epoch;
+use super::epoch::Epoch;
+use super::file_operation::FileOperation;
 
 /// Reason why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ pub enum StoreError {
     #[error("cannot {operation} {}", path.display())]
     Io {
         /// The operation that failed.
-        operation: Operation,
+        operation: FileOperation,
         /// File or directory of the operation.
         path: PathBuf,
         /// Cause of the failure.

@@ -22,7 +22,7 @@ use rsm_model::LidClaim;
 use serde::{Deserialize, Serialize};
 
 use super::codec::{SCHEMA, Sentinel};
-use super::io::{Disk, Operation, PreparedFile};
+use super::io::{Disk, FileOperation, PreparedFile};
 use super::layout::Layout;
 use super::records::{Namespace, RECORD_KEY_MAX, RECORD_VALUE_MAX};
 use super::{ChangeSet, Checksum, Persisted, StoreError};
@@ -355,7 +355,7 @@ impl StoreExporter {
         if let Some(file) = self.file.filter(|file| !is_large && !grown(file)) {
             let (commit, sum) =
                 commit_lines(sentinel, changes, file.sum).map_err(|source| StoreError::Io {
-                    operation: Operation::Append,
+                    operation: FileOperation::Append,
                     path,
                     source,
                 })?;

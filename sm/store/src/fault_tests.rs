@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rsm_ids::{Guid, Lid, Lmc};
 use rsm_model::LidClaim;
 
-use super::io::{Disk, Operation};
+use super::io::{Disk, FileOperation};
 use super::journal::{self, Journal, RowChange};
 use super::*;
 
@@ -136,7 +136,8 @@ fn database_that_was_built_anew_after_a_failure_is_complete_at_the_next_start() 
         let fails = fails.clone();
         Arc::new(move |operation, path: &Path| {
             let is_database = path.ends_with("db");
-            let is_hit = matches!(operation, Operation::Apply | Operation::Sync) && is_database;
+            let is_hit =
+                matches!(operation, FileOperation::Apply | FileOperation::Sync) && is_database;
             match is_hit && fails.load(Ordering::Relaxed) {
                 true => Err(ErrorKind::StorageFull.into()),
                 false => Ok(()),
@@ -187,7 +188,7 @@ fn append_that_is_torn_and_cannot_be_cut_off_hides_no_later_entry() {
     let disk = Disk::with_fault({
         let fails = fails.clone();
         Arc::new(move |operation, _| match operation {
-            Operation::Write if fails.load(Ordering::Relaxed) => {
+            FileOperation::Write if fails.load(Ordering::Relaxed) => {
                 Err(ErrorKind::ReadOnlyFilesystem.into())
             }
             _ => Ok(()),

@@ -162,7 +162,6 @@ impl Witness {
 ///
 /// # Errors
 /// [`StoreError::Schema`] if another version wrote the store, or an I/O error.
-/// [`StoreError::Schema`] if another version wrote the store, or an I/O error.
 pub(super) fn read_unopened(
     disk: &Disk,
     layout: &Layout,

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::StoreError;
-pub use super::operation::Operation;
+pub use super::file_operation::FileOperation;
 
 /// Hook called before each operation; an error that it returns makes the operation fail.
-pub(crate) type IoFault = Arc<dyn Fn(Operation, &Path) -> io::Result<()> + Send + Sync>;
+pub(crate) type IoFault = Arc<dyn Fn(FileOperation, &Path) -> io::Result<()> + Send + Sync>;
 
 /// Returns how many bytes of a failing write reach the disk, given the length of the write.
 pub type TornLength = fn(usize) -> usize;
@@ -62,7 +62,7 @@ impl Disk {
     /// Runs `work`, and adds `operation` and `path` to its error.
     pub fn run<T>(
         &self,
-        operation: Operation,
+        operation: FileOperation,
         path: &Path,
         work: impl FnOnce() -> io::Result<T>,
     ) -> Result<T, StoreError> {
@@ -78,7 +78,7 @@ impl Disk {
     /// Writes `bytes` to an open file, as `operation` on `path`.
     pub(super) fn write_to(
         &self,
-        operation: Operation,
+        operation: FileOperation,
         path: &Path,
         file: &mut File,
         bytes: &[u8],
@@ -91,7 +91,7 @@ impl Disk {
         file.write_all(bytes)
     }
 
-    fn check(&self, operation: Operation, path: &Path) -> io::Result<()> {
+    fn check(&self, operation: FileOperation, path: &Path) -> io::Result<()> {
         self.fault
             .as_ref()
             .map_or(Ok(()), |fault| fault(operation, path))
@@ -99,14 +99,14 @@ impl Disk {
 
     /// Creates a directory, and its parents if they are absent.
     pub fn create_dir(&self, path: &Path) -> Result<(), StoreError> {
-        self.run(Operation::CreateDirectory, path, || {
+        self.run(FileOperation::CreateDirectory, path, || {
             fs::create_dir_all(path)
         })
     }
 
     /// The contents of a file; `None` if the file is absent.
     pub fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-        self.run(Operation::Read, path, || match fs::read(path) {
+        self.run(FileOperation::Read, path, || match fs::read(path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -115,12 +115,12 @@ impl Disk {
 
     /// Whether the file exists.
     pub(super) fn exists(&self, path: &Path) -> Result<bool, StoreError> {
-        self.run(Operation::Read, path, || path.try_exists())
+        self.run(FileOperation::Read, path, || path.try_exists())
     }
 
     /// The sorted paths in a directory; empty if the directory is absent.
     pub fn list(&self, path: &Path) -> Result<Vec<PathBuf>, StoreError> {
-        self.run(Operation::List, path, || {
+        self.run(FileOperation::List, path, || {
             let entries = match fs::read_dir(path) {
                 Ok(entries) => entries,
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -149,7 +149,7 @@ impl Disk {
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>,
     ) -> Result<(PreparedFile, T), StoreError> {
         let temporary = temporary_name(path);
-        let written = self.run(Operation::Write, &temporary, || {
+        let written = self.run(FileOperation::Write, &temporary, || {
             let mut out = BufWriter::new(File::create(&temporary)?);
             let result = write(&mut out)?;
             out.into_inner()?.sync_all()?;
@@ -181,11 +181,11 @@ impl Disk {
                 let text = format!("it has {held} bytes where {end} were written");
                 return Err(io::Error::new(ErrorKind::InvalidData, text));
             }
-            self.write_to(Operation::Append, path, &mut file, bytes)?;
+            self.write_to(FileOperation::Append, path, &mut file, bytes)?;
             file.sync_data()
         };
         append().map_err(|source| StoreError::Io {
-            operation: Operation::Append,
+            operation: FileOperation::Append,
             path: path.to_owned(),
             source,
         })
@@ -200,18 +200,18 @@ impl Disk {
 
     /// Renames a file or directory, and flushes the directory that contains the new name.
     pub(super) fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
-        self.run(Operation::Rename, from, || fs::rename(from, to))?;
+        self.run(FileOperation::Rename, from, || fs::rename(from, to))?;
         to.parent().map_or(Ok(()), |parent| self.sync(parent))
     }
 
     /// Flushes the contents of a file, or the names in a directory, to the disk.
     pub fn sync(&self, path: &Path) -> Result<(), StoreError> {
-        self.run(Operation::Sync, path, || File::open(path)?.sync_all())
+        self.run(FileOperation::Sync, path, || File::open(path)?.sync_all())
     }
 
     /// Flushes the contents of a file, with only the metadata required to read them.
     pub(super) fn sync_data(&self, path: &Path) -> Result<(), StoreError> {
-        self.run(Operation::Sync, path, || {
+        self.run(FileOperation::Sync, path, || {
             OpenOptions::new().write(true).open(path)?.sync_data()
         })
     }
@@ -220,7 +220,7 @@ impl Disk {
     /// error, removes the partial copy, which would fill a disk without room for it.
     pub(super) fn copy_dir(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
         self.remove_dir(to)?;
-        self.run(Operation::Copy, from, || copy_tree(from, to))
+        self.run(FileOperation::Copy, from, || copy_tree(from, to))
             .inspect_err(|_| {
                 // The next copy removes the remains of this one.
                 let _ = fs::remove_dir_all(to);
@@ -229,10 +229,12 @@ impl Disk {
 
     /// Removes a file, durably. An absent file is no error.
     pub fn remove_file(&self, path: &Path) -> Result<(), StoreError> {
-        let removed = self.run(Operation::Remove, path, || match fs::remove_file(path) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
+        let removed = self.run(FileOperation::Remove, path, || {
+            match fs::remove_file(path) {
+                Ok(()) => Ok(true),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(error),
+            }
         })?;
         match path.parent() {
             Some(parent) if removed => self.sync(parent),
@@ -242,9 +244,11 @@ impl Disk {
 
     /// Removes a directory with its contents. An absent directory is no error.
     pub(super) fn remove_dir(&self, path: &Path) -> Result<(), StoreError> {
-        self.run(Operation::Remove, path, || match fs::remove_dir_all(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+        self.run(FileOperation::Remove, path, || {
+            match fs::remove_dir_all(path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            }
         })
     }
 }
@@ -316,7 +320,7 @@ mod tests {
     #[test]
     fn an_injected_fault_names_operation_and_path() {
         let disk = Disk::with_fault(Arc::new(|operation, _| match operation {
-            Operation::Write => Err(ErrorKind::StorageFull.into()),
+            FileOperation::Write => Err(ErrorKind::StorageFull.into()),
             _ => Ok(()),
         }));
         let error = disk.prepare(Path::new("/nowhere/x"), b"").unwrap_err();

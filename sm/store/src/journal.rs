@@ -17,7 +17,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::io::{self as store_io, Disk, Operation};
+use super::io::{self as store_io, Disk, FileOperation};
 use super::{Checksum, Namespace, StoreError};
 
 /// Number of bytes after which the other file is written, if that file is empty.
@@ -230,19 +230,20 @@ impl Journal {
         let is_torn = half.is_torn;
         let file = half.open(disk)?;
         if is_torn {
-            disk.run(Operation::Write, &path, || cut(file, whole))?;
+            disk.run(FileOperation::Write, &path, || cut(file, whole))?;
         }
         let in_file = |source| StoreError::Io {
-            operation: Operation::Write,
+            operation: FileOperation::Write,
             path: path.clone(),
             source,
         };
         if bytes > FILE_MAX {
             return Err(in_file(io::ErrorKind::FileTooLarge.into()));
         }
-        let written = disk.write_to(Operation::Write, &path, file, entries);
+        let written = disk.write_to(FileOperation::Write, &path, file, entries);
         let written = written.map_err(in_file);
-        let written = written.and_then(|()| disk.run(Operation::Sync, &path, || file.sync_data()));
+        let written =
+            written.and_then(|()| disk.run(FileOperation::Sync, &path, || file.sync_data()));
         half.is_torn = match written {
             Ok(()) => {
                 (half.bytes, half.last) = (bytes, last);
@@ -250,7 +251,7 @@ impl Journal {
             }
             // Until the next write cuts the unfinished entry off, a start stops reading there.
             Err(_) => disk
-                .run(Operation::Write, &path, || cut(file, whole))
+                .run(FileOperation::Write, &path, || cut(file, whole))
                 .is_err(),
         };
         written
@@ -268,7 +269,7 @@ impl Journal {
         if last > self.covered {
             let text = "its folder was replaced, and the store has not all earlier entries yet";
             return Err(StoreError::Io {
-                operation: Operation::Append,
+                operation: FileOperation::Append,
                 path: self.halves[self.current].path.clone(),
                 source: io::Error::other(text),
             });
@@ -293,7 +294,8 @@ impl Journal {
             if half.bytes > 0 && half.last <= number {
                 let path = half.path.clone();
                 let file = half.open(&self.disk)?;
-                self.disk.run(Operation::Write, &path, || cut(file, 0))?;
+                self.disk
+                    .run(FileOperation::Write, &path, || cut(file, 0))?;
                 (half.bytes, half.last, half.is_torn) = (0, 0, false);
             }
         }
@@ -319,7 +321,7 @@ impl Half {
             Some(file) => file,
             None => {
                 let (path, whole) = (&self.path, self.bytes);
-                let file = disk.run(Operation::Write, path, || {
+                let file = disk.run(FileOperation::Write, path, || {
                     let mut options = OpenOptions::new();
                     options.create(true).truncate(false).write(true);
                     let mut file = options.open(path)?;
@@ -451,7 +453,7 @@ mod tests {
         let disk = Disk::with_fault({
             let full = full.clone();
             Arc::new(move |operation, _| {
-                if operation == Operation::Sync && full.load(Ordering::Relaxed) {
+                if operation == FileOperation::Sync && full.load(Ordering::Relaxed) {
                     return Err(io::ErrorKind::StorageFull.into());
                 }
                 Ok(())

@@ -25,22 +25,21 @@ mod checksum;
 mod codec;
 mod database;
 mod deadline;
+mod epoch;
 mod error;
 pub mod etcd;
 mod export;
-mod fabric;
+mod fabric_kind;
 #[cfg(test)]
 mod fault_tests;
-mod folder;
+mod file_operation;
 mod guard;
 pub mod io;
 pub mod journal;
 mod layout;
 mod lock;
 mod memory;
-mod operation;
 mod records;
-mod reign;
 pub mod replica;
 mod replicated;
 mod report;
@@ -50,18 +49,18 @@ mod sled_store;
 #[cfg(test)]
 mod tests;
 mod traits;
+mod unwritable;
 
 pub use checksum::Checksum;
 pub use deadline::Deadline;
+pub use epoch::{ClaimCondition, Epoch, SeenEpoch};
 pub use error::StoreError;
-pub use fabric::StoreFabric;
-pub use folder::FolderStore;
+pub use fabric_kind::StoreFabric;
 pub use memory::MemoryStore;
 pub use records::{
     Bytes, ChangeError, ChangeSet, NAMESPACE_MAX, Namespace, NamespaceError, Persisted,
     RECORD_KEY_MAX, RECORD_VALUE_MAX,
 };
-pub use reign::{Epoch, Life, SeenEpoch};
 pub use replicated::Replicated;
 pub use report::{LoadReport, Origin, Quarantined};
 pub use shared_tables::{
@@ -69,3 +68,4 @@ pub use shared_tables::{
 };
 pub use sled_store::SledStore;
 pub use traits::{SharedStore, Store};
+pub use unwritable::FolderStore;

@@ -3,7 +3,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use super::StoreError;
-use super::io::{self, Disk, Operation};
+use super::io::{self, Disk, FileOperation};
 
 /// The lock of a state directory, held by this process.
 ///
@@ -32,8 +32,8 @@ impl Lock {
                 .ok()
                 .and_then(|mut file| holder(&mut file)),
         };
-        let folder = disk.run(Operation::Lock, dir, || File::open(dir))?;
-        if !disk.run(Operation::Lock, dir, || try_lock(&folder))? {
+        let folder = disk.run(FileOperation::Lock, dir, || File::open(dir))?;
+        if !disk.run(FileOperation::Lock, dir, || try_lock(&folder))? {
             return Err(held());
         }
         let Some(mut file) = open(&path) else {
@@ -42,7 +42,7 @@ impl Lock {
                 _file: None,
             });
         };
-        if !disk.run(Operation::Lock, &path, || try_lock(&file))? {
+        if !disk.run(FileOperation::Lock, &path, || try_lock(&file))? {
             return Err(held());
         }
         // The process ID only serves the error message of a second process: a full disk must not

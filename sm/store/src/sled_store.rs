@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::codec::{self, SENTINEL_KEY, Sentinel};
 use super::database::{BATCH_RECORDS, Database, OpenFailure, RecordChange};
 use super::export::{PreparedExport, StoreExporter};
-use super::fabric::{self, StoreFabric};
+use super::fabric_kind::{self, StoreFabric};
 use super::guard::{self, Sums};
 use super::io::Disk;
 use super::layout::Layout;
@@ -91,7 +91,7 @@ impl SledStore {
         lock: Arc<Lock>,
     ) -> Result<SledStore, StoreError> {
         let layout = Layout::new(dir);
-        fabric::claim(&disk, &layout, fabric)?;
+        fabric_kind::claim(&disk, &layout, fabric)?;
         let opened = guard::open(&disk, &layout)?;
         let mut store = SledStore {
             path: layout.database(),
@@ -269,7 +269,7 @@ impl SledStore {
             return Ok(());
         }
         let lock = Lock::take(&self.disk, dir)?;
-        fabric::claim(&self.disk, &self.layout, self.fabric)?;
+        fabric_kind::claim(&self.disk, &self.layout, self.fabric)?;
         tracing::info!(dir = %dir.display(), "the state folder is another one, and is written anew");
         self.lock = Arc::new(lock);
         // This process did not write the files in the folder.

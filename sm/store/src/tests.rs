@@ -12,7 +12,7 @@ use rsm_model::LidClaim;
 
 use super::codec::Sentinel;
 use super::export::Export;
-use super::io::{Disk, Operation};
+use super::io::{Disk, FileOperation};
 use super::sidecar::Sidecar;
 use super::*;
 
@@ -506,7 +506,7 @@ fn random_overwrites(seeds: std::ops::Range<u64>) {
 fn failing_once(at: usize, error: ErrorKind) -> (Disk, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&count);
-    let disk = Disk::with_fault(Arc::new(move |_: Operation, _: &Path| {
+    let disk = Disk::with_fault(Arc::new(move |_: FileOperation, _: &Path| {
         if counter.fetch_add(1, Ordering::Relaxed) == at {
             return Err(error.into());
         }
@@ -584,7 +584,7 @@ fn fail_each_operation(commits: &[ChangeSet]) -> usize {
 fn dying(at: usize) -> (Disk, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&count);
-    let disk = Disk::with_fault(Arc::new(move |_: Operation, _: &Path| {
+    let disk = Disk::with_fault(Arc::new(move |_: FileOperation, _: &Path| {
         if counter.fetch_add(1, Ordering::Relaxed) >= at {
             return Err(ErrorKind::BrokenPipe.into());
         }
@@ -645,7 +645,7 @@ fn a_full_disk_fails_the_commit_and_harms_nothing() {
     let full = Arc::new(AtomicUsize::new(0));
     let switch = Arc::clone(&full);
     let disk = Disk::with_fault(Arc::new(move |operation, _| {
-        let writes = matches!(operation, Operation::Write | Operation::Apply);
+        let writes = matches!(operation, FileOperation::Write | FileOperation::Apply);
         if writes && switch.load(Ordering::Relaxed) == 1 {
             return Err(ErrorKind::StorageFull.into());
         }

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_ids::Guid;
 
 use super::deadline::Deadline;
+use super::epoch::{ClaimCondition, Epoch, SeenEpoch};
 use super::error::StoreError;
 use super::records::{ChangeSet, Persisted};
-use super::reign::{Epoch, Life, SeenEpoch};
 use super::report::LoadReport;
 
 /// Keeps the state that must survive a restart. One task owns the store, and only that task writes.
@@ -50,8 +50,8 @@ pub trait SharedStore: Store {
     fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError>;
 
     /// Claims the epoch for `holder`, provided that the present epoch is still `seen` and, if
-    /// `life` is set, that its holder has shown no sign of life since. Returns the new epoch;
-    /// `None` if a condition does not hold.
+    /// `condition` is [`ClaimCondition::HolderSilent`], that its holder has shown no sign of life
+    /// since. Returns the new epoch; `None` if a condition does not hold.
     ///
     /// # Errors
     /// Fails if the store is unreachable, or holds data that this version did not write.
@@ -59,7 +59,7 @@ pub trait SharedStore: Store {
         &mut self,
         holder: Guid,
         seen: Option<SeenEpoch>,
-        life: Life,
+        condition: ClaimCondition,
     ) -> Result<Option<Epoch>, StoreError>;
 
     /// Shows a sign of life of the holder, and checks that this manager still holds the epoch.

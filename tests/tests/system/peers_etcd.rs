@@ -10,7 +10,9 @@ use rsm_ids::{Guid, Lid, Lmc};
 use rsm_model::LidClaim;
 use rsm_store::etcd::{EtcdOptions, EtcdStore, TlsFiles};
 use rsm_store::replica::{BEAT, Claim, Health, ReplicaEvent, ReplicaHandle, STALE};
-use rsm_store::{ChangeSet, Epoch, Life, Namespace, Persisted, SharedStore, Store, StoreError};
+use rsm_store::{
+    ChangeSet, ClaimCondition, Epoch, Namespace, Persisted, SharedStore, Store, StoreError,
+};
 use rsm_tests::certificates::Certificates;
 use rsm_tests::clock::{Stopwatch, wait_for};
 use rsm_tests::etcd::{Etcd, PEERS};
@@ -38,7 +40,7 @@ fn claimed(etcd: &Etcd, holder: Guid) -> EtcdStore {
     let mut store = store(etcd);
     let seen = store.observe().unwrap();
     let epoch = store
-        .claim(holder, seen, Life::Ignored)
+        .claim(holder, seen, ClaimCondition::Unconditional)
         .unwrap()
         .expect("the claim is the only one");
     assert_eq!(epoch.holder, holder);
@@ -128,7 +130,7 @@ fn a_deposed_manager_writes_nothing_and_its_successor_has_everything() {
     let refused = first.commit(&changes(1, b"early")).unwrap_err();
     assert!(matches!(refused, StoreError::NoEpoch), "{refused}");
     let epoch = first
-        .claim(ONE, None, Life::Ignored)
+        .claim(ONE, None, ClaimCondition::Unconditional)
         .unwrap()
         .expect("it is free");
     assert_eq!((epoch.number, epoch.holder), (1, ONE));
@@ -155,12 +157,14 @@ fn a_deposed_manager_writes_nothing_and_its_successor_has_everything() {
         ..seen
     };
     assert_eq!(
-        second.claim(OTHER, Some(stale), Life::Ignored).unwrap(),
+        second
+            .claim(OTHER, Some(stale), ClaimCondition::Unconditional)
+            .unwrap(),
         None
     );
     first.beat().unwrap();
     let next = second
-        .claim(OTHER, Some(seen), Life::Ignored)
+        .claim(OTHER, Some(seen), ClaimCondition::Unconditional)
         .unwrap()
         .expect("the beat changes no epoch");
     assert_eq!((next.number, next.holder), (2, OTHER));
@@ -213,7 +217,9 @@ fn a_standby_that_follows_has_the_epoch_and_the_last_state_after_two_requests() 
     stored.merge(later);
     let before = requests(&etcd);
     assert!(before > 0, "etcd counts requests");
-    let epoch = second.claim(OTHER, seen, Life::Counts).unwrap();
+    let epoch = second
+        .claim(OTHER, seen, ClaimCondition::HolderSilent)
+        .unwrap();
     let asked = requests(&etcd) - before;
     assert_eq!(epoch.map(|epoch| epoch.holder), Some(OTHER));
     assert_eq!(second.state(), state(&stored));
@@ -225,7 +231,9 @@ fn a_standby_that_follows_has_the_epoch_and_the_last_state_after_two_requests() 
     first.follow().unwrap();
     let seen = first.observe().unwrap();
     let before = requests(&etcd);
-    let epoch = first.claim(ONE, seen, Life::Counts).unwrap();
+    let epoch = first
+        .claim(ONE, seen, ClaimCondition::HolderSilent)
+        .unwrap();
     assert_eq!(requests(&etcd) - before, 2);
     assert_eq!(epoch.map(|epoch| epoch.holder), Some(ONE));
     assert_eq!(first.state(), state(&stored));
@@ -244,16 +252,25 @@ fn a_claim_fails_after_a_sign_of_life_or_another_format_since_the_last_look() {
     second.follow().unwrap();
     let seen = second.observe().unwrap();
     first.beat().unwrap();
-    assert_eq!(second.claim(OTHER, seen, Life::Counts).unwrap(), None);
+    assert_eq!(
+        second
+            .claim(OTHER, seen, ClaimCondition::HolderSilent)
+            .unwrap(),
+        None
+    );
     first.beat().unwrap();
     etcd.ctl(&["put", "/rsm/fe80000000000000/format", "rsm-store 2"])
         .unwrap();
-    let error = second.claim(OTHER, seen, Life::Ignored).unwrap_err();
+    let error = second
+        .claim(OTHER, seen, ClaimCondition::Unconditional)
+        .unwrap_err();
     assert!(error.to_string().contains("rsm-store 2"), "{error}");
     first.beat().unwrap();
     etcd.ctl(&["put", "/rsm/fe80000000000000/format", "rsm-store 1"])
         .unwrap();
-    let epoch = second.claim(OTHER, seen, Life::Ignored).unwrap();
+    let epoch = second
+        .claim(OTHER, seen, ClaimCondition::Unconditional)
+        .unwrap();
     assert_eq!(epoch.map(|epoch| epoch.number), Some(2));
 }
 
@@ -273,7 +290,9 @@ fn keys_of_other_programs_and_damaged_pages_are_refused_and_stay_as_they_are() {
     let before = dump(&etcd);
     let mut first = store(&etcd);
     for error in [
-        first.claim(ONE, None, Life::Ignored).unwrap_err(),
+        first
+            .claim(ONE, None, ClaimCondition::Unconditional)
+            .unwrap_err(),
         first.load().unwrap_err(),
     ] {
         assert!(matches!(error, StoreError::Foreign { .. }), "{error}");
@@ -284,7 +303,7 @@ fn keys_of_other_programs_and_damaged_pages_are_refused_and_stay_as_they_are() {
         .unwrap();
 
     first
-        .claim(ONE, None, Life::Ignored)
+        .claim(ONE, None, ClaimCondition::Unconditional)
         .unwrap()
         .expect("it is free");
     first.commit(&changes(2, b"value")).unwrap();
@@ -303,7 +322,9 @@ fn keys_of_other_programs_and_damaged_pages_are_refused_and_stay_as_they_are() {
             .unwrap();
         etcd.ctl(&["put", key, value]).unwrap();
         let before = dump(&etcd);
-        let error = store(&etcd).claim(OTHER, seen, Life::Ignored).unwrap_err();
+        let error = store(&etcd)
+            .claim(OTHER, seen, ClaimCondition::Unconditional)
+            .unwrap_err();
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
         assert!(error.to_string().contains(key), "{error}");
         assert_eq!(dump(&etcd), before, "nothing is overwritten");
@@ -312,7 +333,9 @@ fn keys_of_other_programs_and_damaged_pages_are_refused_and_stay_as_they_are() {
     }
     etcd.ctl(&["put", "/rsm/fe80000000000000/format", "rsm-store 2"])
         .unwrap();
-    let error = store(&etcd).claim(OTHER, seen, Life::Ignored).unwrap_err();
+    let error = store(&etcd)
+        .claim(OTHER, seen, ClaimCondition::Unconditional)
+        .unwrap_err();
     assert!(error.to_string().contains("rsm-store 2"), "{error}");
     etcd.ctl(&["put", "/rsm/fe80000000000000/format", "rsm-store 1"])
         .unwrap();
@@ -417,7 +440,12 @@ fn beside_a_member_that_hangs_the_others_are_asked() {
     etcd.suspend_member(0);
     let seen = wait_for(LIMIT, || standby.observe().ok());
     let seen = seen.expect("two members answer");
-    let claim = || standby.claim(OTHER, seen, Life::Ignored).ok().flatten();
+    let claim = || {
+        standby
+            .claim(OTHER, seen, ClaimCondition::Unconditional)
+            .ok()
+            .flatten()
+    };
     let epoch = wait_for(LIMIT, claim).expect("two members answer");
     assert_eq!((epoch.number, epoch.holder), (2, OTHER));
     let deposed = wait_for(LIMIT, || match master.beat() {
@@ -561,7 +589,7 @@ fn etcd_with_certificates_and_users_is_used_and_strangers_are_told_why_not() {
     ctl(&["auth", "enable"]);
     let mut store = with(&trusted, Some(("rsm", "word"))).unwrap();
     store
-        .claim(ONE, None, Life::Ignored)
+        .claim(ONE, None, ClaimCondition::Unconditional)
         .unwrap()
         .expect("it is free");
     store.commit(&changes(10, b"value")).unwrap();
@@ -639,7 +667,7 @@ fn a_standby_loads_45056_hosts() {
     let seen = standby.observe().unwrap();
     let watch = Stopwatch::start();
     standby
-        .claim(OTHER, seen, Life::Ignored)
+        .claim(OTHER, seen, ClaimCondition::Unconditional)
         .unwrap()
         .expect("the claim is the only one");
     let loaded = standby.state();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rsm_config::{Isolate, Symptom};
 use rsm_ids::{Guid, PortKey};
 use rsm_monitor::health::PortErrors;
-use rsm_plan::avoid::{Drained, Part, Reason};
+use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
 use rsm_routing::netlist::NodeKind;
 use rsm_state::Command;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
@@ -46,7 +46,7 @@ fn leaf(world: &World) -> Guid {
         .expect("there are more")
 }
 
-fn drain(world: &mut World, parts: &[Part], forced: bool, ticket: u64) {
+fn drain(world: &mut World, parts: &[NodeOrCable], forced: bool, ticket: u64) {
     let reason = Reason::Drained(Drained {
         by: "alice".to_owned(),
         since_unix_ms: ticket,
@@ -56,7 +56,8 @@ fn drain(world: &mut World, parts: &[Part], forced: bool, ticket: u64) {
         peer: None,
         disabled: false,
     });
-    let parts: BTreeMap<Part, Reason> = parts.iter().map(|&part| (part, reason.clone())).collect();
+    let parts: BTreeMap<NodeOrCable, Reason> =
+        parts.iter().map(|&part| (part, reason.clone())).collect();
     world.command(Command::Drain {
         parts,
         forced,
@@ -66,7 +67,7 @@ fn drain(world: &mut World, parts: &[Part], forced: bool, ticket: u64) {
 }
 
 /// The number of LIDs at other nodes that the tables route over a part.
-fn lids_over(world: &World, part: Part) -> usize {
+fn lids_over(world: &World, part: NodeOrCable) -> usize {
     let plan = world
         .manager()
         .core()
@@ -89,7 +90,7 @@ fn codes(world: &World) -> Vec<&'static str> {
 #[test]
 fn a_drained_spine_carries_nothing_until_undrained() {
     let mut world = World::brought_up(TREE, Settings::default());
-    let spine = Part::Node(spines(&world)[0]);
+    let spine = NodeOrCable::Node(spines(&world)[0]);
     let before = world
         .manager()
         .core()
@@ -128,7 +129,7 @@ fn a_drained_spine_carries_nothing_until_undrained() {
 fn unplugging_a_drained_spine_loses_no_packet_between_hosts() {
     let mut world = World::brought_up(TREE, Settings::default());
     let spine = spines(&world)[0];
-    drain(&mut world, &[Part::Node(spine)], false, 1);
+    drain(&mut world, &[NodeOrCable::Node(spine)], false, 1);
     let tables = world.manager().core().plan().expect("it is up").clone();
     world.sim.power_off(spine).expect("it is there");
     world.run_for(LIMIT);
@@ -155,15 +156,15 @@ fn unplugging_a_drained_spine_loses_no_packet_between_hosts() {
     world.sim.power_on(spine).expect("it is there");
     world.run_for(LIMIT);
     world.settle(LIMIT);
-    assert_eq!(lids_over(&world, Part::Node(spine)), 0);
+    assert_eq!(lids_over(&world, NodeOrCable::Node(spine)), 0);
     assert_eq!(codes(&world), ["drained"]);
 }
 
 #[test]
 fn a_drain_that_cuts_hosts_off_is_declined_unless_forced() {
     let mut world = World::brought_up(TREE, Settings::default());
-    let leaf = Part::Node(leaf(&world));
-    let spine = Part::Node(spines(&world)[0]);
+    let leaf = NodeOrCable::Node(leaf(&world));
+    let spine = NodeOrCable::Node(spines(&world)[0]);
     drain(&mut world, &[leaf, spine], false, 1);
     let [(1, reason)] = world.manager().declined() else {
         panic!("{:?}", world.manager().declined());
@@ -180,7 +181,7 @@ fn a_drain_that_cuts_hosts_off_is_declined_unless_forced() {
 #[test]
 fn drains_survive_a_restart() {
     let mut world = World::brought_up(TREE, Settings::default());
-    let spine = Part::Node(spines(&world)[1]);
+    let spine = NodeOrCable::Node(spines(&world)[1]);
     drain(&mut world, &[spine], false, 1);
     world.kill(0);
     world.start(0, Memory::Kept);
@@ -195,13 +196,13 @@ fn a_drained_spine_is_used_again_while_the_other_is_dead() {
     let [drained, other] = spines(&world)[..] else {
         panic!("two spines");
     };
-    drain(&mut world, &[Part::Node(drained)], false, 1);
+    drain(&mut world, &[NodeOrCable::Node(drained)], false, 1);
     world.sim.power_off(other).expect("it is there");
     world.run_for(LIMIT);
     world.settle(LIMIT);
     let plan = world.manager().core().plan().expect("it is up");
     assert_eq!(plan.report.unreachable_pairs, 0);
-    assert!(lids_over(&world, Part::Node(drained)) > 0);
+    assert!(lids_over(&world, NodeOrCable::Node(drained)) > 0);
     assert!(
         codes(&world).contains(&"drained-in-use"),
         "{:?}",
@@ -210,7 +211,7 @@ fn a_drained_spine_is_used_again_while_the_other_is_dead() {
     world.sim.power_on(other).expect("it is there");
     world.run_for(LIMIT);
     world.settle(LIMIT);
-    assert_eq!(lids_over(&world, Part::Node(drained)), 0);
+    assert_eq!(lids_over(&world, NodeOrCable::Node(drained)), 0);
     assert_eq!(codes(&world), ["drained"]);
 }
 
@@ -226,15 +227,15 @@ fn unhealthy_cables_are_avoided_as_far_as_nothing_is_cut_off() {
         let peer = world.sim.peer(leaf, *port).expect("it is there");
         peer.is_some_and(|peer| spines(&world).contains(&peer.0))
     };
-    let ups: Vec<Part> = ports
+    let ups: Vec<NodeOrCable> = ports
         .filter(is_up)
-        .map(|port| Part::Port(PortKey::new(leaf, port)))
+        .map(|port| NodeOrCable::Port(PortKey::new(leaf, port)))
         .collect();
     let [one, other] = ups[..] else {
         panic!("two cables up");
     };
     let mut total = 0;
-    let mut sick = |world: &mut World, parts: &[Part]| {
+    let mut sick = |world: &mut World, parts: &[NodeOrCable]| {
         total += 1;
         let errors = parts.iter().map(|part| {
             let mut errors = PortErrors {
@@ -272,7 +273,7 @@ fn a_drain_and_a_fault_beside_it_follow_the_change() {
     let mut world = World::brought_up("fat-tree:k=6,levels=3", Settings::default());
     let top = *spines(&world).last().expect("there are switches above");
     let before = world.manager().convergences().len();
-    drain(&mut world, &[Part::Node(top)], false, 1);
+    drain(&mut world, &[NodeOrCable::Node(top)], false, 1);
     assert_eq!(world.manager().done(), &[1]);
     let leaf = leaf(&world);
     let ports = (1..=world.sim.num_ports(leaf).expect("it is there")).map(rsm_ids::PortNum);
@@ -290,5 +291,5 @@ fn a_drain_and_a_fault_beside_it_follow_the_change() {
     let whole = since.iter().flat_map(|one| one.whole.iter());
     let whole: Vec<_> = whole.filter(|whole| whole.step != Step::Paths).collect();
     assert_eq!(whole, Vec::<&rsm_model::whole::Whole>::new());
-    assert_eq!(lids_over(&world, Part::Node(top)), 0);
+    assert_eq!(lids_over(&world, NodeOrCable::Node(top)), 0);
 }

@@ -7,7 +7,7 @@ use rsm_config::{Isolate, Symptom};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PortPhysicalState, Trap};
 use rsm_monitor::health::PortErrors;
-use rsm_plan::avoid::Part;
+use rsm_plan::avoid::NodeOrCable;
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
@@ -55,7 +55,7 @@ fn texts(world: &World) -> String {
 /// The number of LIDs that are routed over a cable.
 fn lids_over(world: &World, cable: PortKey) -> usize {
     let plan = world.manager().core().plan().expect("it is up").clone();
-    let found = plan.lids_over(Part::Port(cable), |switch| plan.table(switch));
+    let found = plan.lids_over(NodeOrCable::Port(cable), |switch| plan.table(switch));
     found.expect("it is there").over.len()
 }
 

@@ -7,7 +7,7 @@ use rsm_core::{CoreConfig, MastershipPolicy};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Attribute, SmInfo, SmState};
 use rsm_mad::wire::header::Method;
-use rsm_plan::avoid::{Drained, Part, Reason};
+use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
 use rsm_routing::netlist::NodeKind;
 use rsm_state::{Activity, Command, Identity, Role};
 use rsm_tests::virtual_time::{ForeignManager, Settings, World, expect};
@@ -200,7 +200,7 @@ fn a_pause_without_a_successor_delays_the_push_and_loses_nothing() {
 /// Drains the spine at a trunk, by the first manager.
 fn drain(world: &mut World, ticket: u64) {
     let (spine, port) = trunks(world)[0];
-    let part = Part::Port(PortKey::new(spine, port));
+    let part = NodeOrCable::Port(PortKey::new(spine, port));
     let reason = Reason::Drained(Drained {
         by: "alice".to_owned(),
         since_unix_ms: ticket,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rsm_config::{Isolate, Symptom};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_monitor::health::PortErrors;
-use rsm_plan::avoid::{Drained, Part, Reason};
+use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, Personality, Silence};
@@ -320,14 +320,14 @@ enum Maintenance {
 fn schedule_drain(world: &mut World, hardware: &Hardware, delay: Duration, dice: &mut Dice) {
     let over = delay + dice.duration(100 * MICROSECOND, 5 * SECOND);
     let part = match dice.below(3) {
-        0 => Part::Node(dice.pick(&hardware.switches)),
-        1 => Part::Node(hardware.node(dice)),
+        0 => NodeOrCable::Node(dice.pick(&hardware.switches)),
+        1 => NodeOrCable::Node(hardware.node(dice)),
         _ => {
             let (guid, port) = dice.pick(&hardware.cables);
-            Part::Port(PortKey::new(guid, port))
+            NodeOrCable::Port(PortKey::new(guid, port))
         }
     };
-    if let Part::Port(port) = part
+    if let NodeOrCable::Port(port) = part
         && dice.one_in(2)
     {
         let mut errors = PortErrors {
@@ -383,7 +383,7 @@ fn command(world: &mut World, command: Command) {
 /// Checks that the remaining drains cost no path, then ends them.
 fn end_drains(world: &mut World) {
     let snapshot = world.manager().snapshot().expect("it is up").clone();
-    let parts: BTreeSet<Part> = snapshot.avoid.drained().map(|(part, _)| part).collect();
+    let parts: BTreeSet<NodeOrCable> = snapshot.avoid.drained().map(|(part, _)| part).collect();
     expect::assert_up(world);
     let plan = world.manager().core().plan().expect("it is up").clone();
     for (part, _) in snapshot
@@ -397,7 +397,7 @@ fn end_drains(world: &mut World) {
             "the plan in force knows nothing of {part:?}"
         );
         let over = plan.lids_over(part, |switch| plan.last_table(switch));
-        let is_cable = matches!(part, Part::Port(key) if between_switches(world, key));
+        let is_cable = matches!(part, NodeOrCable::Port(key) if between_switches(world, key));
         if let Some(over) = over.filter(|_| is_cable && !plan.avoided.uses(part)) {
             assert_eq!(over.over, BTreeSet::new(), "tables lead over {part:?}");
         }

@@ -3,7 +3,7 @@
 use rsm_api::CountersQueries;
 use serde::Serialize;
 
-use super::Drawn;
+use super::GraphJson;
 
 /// The use and errors of links between switches: one value for each link of a graph of the same
 /// shape, in the graph's order. Several cables between two switches have the value of the
@@ -28,7 +28,7 @@ pub(crate) struct Load {
 impl Load {
     /// Computes the load of the links of `drawn` at present. Takes some tenths of a second on the
     /// largest fabrics.
-    pub(crate) fn of(drawn: &Drawn, counters: &dyn CountersQueries) -> Load {
+    pub(crate) fn of(drawn: &GraphJson, counters: &dyn CountersQueries) -> Load {
         let mut load = Load {
             shape: drawn.shape.clone(),
             collecting: counters.state().is_collecting,

@@ -104,7 +104,7 @@ pub(crate) enum GraphError {
 
 /// A graph as JSON.
 #[derive(Debug)]
-pub(crate) struct Drawn {
+pub(crate) struct GraphJson {
     pub(crate) generation: u64,
     /// The shape, as in [`Graph`].
     pub(crate) shape: String,
@@ -121,7 +121,7 @@ pub(crate) struct Drawn {
     pub(crate) bundles: usize,
 }
 
-impl Drawn {
+impl GraphJson {
     /// For each port, the index in [`Graph::links`] of the links to which it belongs.
     pub(crate) fn place_of(&self) -> &HashMap<PortId, u32> {
         let made = || self.places.iter().copied().collect();
@@ -132,7 +132,7 @@ impl Drawn {
 /// The last graph, which is drawn again when the subnet has changed, by one request at a time.
 pub(crate) struct GraphCache {
     subnet: Arc<dyn Subnet>,
-    last: Arc<Mutex<Option<Arc<Drawn>>>>,
+    last: Arc<Mutex<Option<Arc<GraphJson>>>>,
 }
 
 impl GraphCache {
@@ -149,7 +149,7 @@ impl GraphCache {
     }
 
     /// The graph of the present snapshot, or one made at most [`GRAPH_AGE`] ago.
-    pub(crate) async fn current(&self) -> Result<Arc<Drawn>, GraphError> {
+    pub(crate) async fn current(&self) -> Result<Arc<GraphJson>, GraphError> {
         let mut last = Arc::clone(&self.last).lock_owned().await;
         if let Some(drawn) = &*last {
             let current = drawn.generation == self.subnet.status().generation;
@@ -169,10 +169,10 @@ impl GraphCache {
     }
 }
 
-fn draw(subnet: &dyn Subnet) -> Result<Drawn, GraphError> {
+fn draw(subnet: &dyn Subnet) -> Result<GraphJson, GraphError> {
     let graph = Graph::read(subnet);
     let json = serde_json::to_vec(&graph).map_err(|error| GraphError::Failed(error.to_string()))?;
-    Ok(Drawn {
+    Ok(GraphJson {
         generation: graph.generation,
         shape: graph.shape,
         made: Instant::now(),

@@ -13,7 +13,7 @@ pub(crate) const NONE: &str = "-";
 
 /// The host of an adapter whose description is the name of its host and its own, as Linux sets it:
 /// `host-017` for `host-017 mlx5_3`; any other description is returned whole.
-pub(crate) fn machine(description: &str) -> &str {
+pub(crate) fn host_of_adapter(description: &str) -> &str {
     match description.split_once(' ') {
         Some((host, device)) if !host.is_empty() && !device.contains(' ') => host,
         _ => description,

@@ -363,7 +363,8 @@ fn fresh_info(node: &Node, number: u8, config: &SimConfig) -> PortInfo {
         info.set_port_state(PortState::Down)
             .set_port_physical_state(PortPhysicalState::Polling);
     }
-    node.personality.dress(&mut info, node.role(number));
+    node.personality
+        .remove_missing_capabilities(&mut info, node.role(number));
     info
 }
 

@@ -5,15 +5,15 @@
 //! node has one; by default it is empty. [`HABITS`] lists each habit with its source, and
 //! [`Devices`] gives a whole fabric its personalities.
 
+mod capabilities;
 mod devices;
-mod dress;
 mod fields;
 mod habits;
 
 use std::ops::BitOr;
 
+pub(crate) use capabilities::Role;
 pub use devices::{Devices, DevicesError};
-pub(crate) use dress::Role;
 pub(crate) use fields::Taken;
 pub use fields::{PortField, PortFields};
 pub use habits::{HABITS, Habit, HabitInfo, MODELS, Model, NodeKinds};

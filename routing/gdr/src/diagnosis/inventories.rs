@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Analysis;
-use crate::claims::{Foreign, JoinFaults};
+use crate::claims::{InventoryOrigin, JoinFaults};
 use crate::findings::{GpuFinding, GpuFindingKind, PortName};
 use crate::host::Host;
 use crate::hosts::HostOrigin;
@@ -24,8 +24,8 @@ pub(super) fn find(
     let name = |port: usize| port_name(host, port);
     if let Some(foreign) = &faults.foreign {
         let evidence = match foreign {
-            Foreign::Of(other) => format!("its inventory has the GUIDs of {other}"),
-            Foreign::Unknown => {
+            InventoryOrigin::OtherHost(other) => format!("its inventory has the GUIDs of {other}"),
+            InventoryOrigin::Unknown => {
                 "the fabric has its ports by name, and none of its inventory's GUIDs".to_owned()
             }
         };

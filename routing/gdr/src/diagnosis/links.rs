@@ -190,8 +190,8 @@ pub(super) fn within(host: &Host, explained: &Explained, findings: &mut Vec<GpuF
     match inventory.link_shape() {
         LinkShape::None => {}
         LinkShape::Switched { links } => {
-            // A GPU that has lost links has fewer to every other GPU; an intact GPU has all of its
-            // links to most others.
+            // A GPU with failed NVLinks has fewer links to every peer; an intact GPU keeps the full
+            // count to most.
             let width = |gpu: usize| {
                 let peers = (0..gpus).filter(|&peer| peer != gpu);
                 peers

@@ -147,7 +147,7 @@ impl GpuFinding {
         std::iter::once(self.host.as_str()).chain(self.also.iter().map(String::as_str))
     }
 
-    /// The hosts on a line: the first few names, and the number of the others.
+    /// The hosts of the finding, as [`subject_of`] writes them.
     pub fn subject(&self) -> String {
         subject_of(&self.hosts().collect::<Vec<&str>>())
     }

@@ -6,7 +6,8 @@ use std::collections::BinaryHeap;
 use super::{ChannelOrder, NEEDED, Wanted};
 use crate::engine::channels::Channels;
 
-/// Computes an order in which much of the `wanted` traffic is legal; ties are broken as in `ties`.
+/// Computes an order by taking one channel at a time, so that much of the `wanted` traffic is
+/// legal. Ties are broken as in `ties`.
 pub(super) fn order(channels: &Channels, wanted: &Wanted, ties: &ChannelOrder) -> ChannelOrder {
     let mut greedy = Greedy::new(channels, wanted, ties);
     let mut front = Vec::with_capacity(channels.count());

@@ -104,8 +104,8 @@ impl ChannelOrder {
         }
     }
 
-    /// Computes an order in which much of the `wanted` traffic is legal; ties are broken as in
-    /// `ties`.
+    /// Computes an order greedily and improves it by sifting, so that much of the `wanted` traffic
+    /// is legal. Ties are broken as in `ties`.
     pub(super) fn greedy(
         channels: &Channels,
         wanted: &Wanted,

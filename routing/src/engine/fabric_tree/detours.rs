@@ -524,8 +524,7 @@ impl WayUp {
 struct Up<'a> {
     order: &'a Order,
     neighbours: Neighbours,
-    /// The component of each switch (`None` if the switch is missing), and whether its pairs with
-    /// all other switches count.
+    /// [`Inputs::ends`].
     ends: Vec<(Option<usize>, bool)>,
 }
 

@@ -10,7 +10,7 @@
 use rsm_ids::Lid;
 
 use super::super::{Options, Ranking, Routing};
-use super::even::{Budget, Ground, Leveller, MAX_READS, Target};
+use super::even::{Budget, MAX_READS, MaxLoadReducer, ReducerInput, Target};
 use super::known::KnownFabric;
 use super::replan::State;
 use crate::tables::{Lft, Tables};
@@ -182,8 +182,8 @@ fn relieved(
     let known = &earlier.fabric.known;
     let mut lfts = lfts_in_force(earlier);
     let mut budget = Budget::of(blocks);
-    let (leveller, least) = (&mut strain.leveller, strain.least);
-    if leveller.step(least, targets, &mut lfts, &mut budget) == 0 {
+    let (reducer, least) = (&mut strain.reducer, strain.least);
+    if reducer.step(least, targets, &mut lfts, &mut budget) == 0 {
         return Err(Unmoved::NoGain { percent });
     }
     let was = |switch: SwitchIdx| {
@@ -194,7 +194,7 @@ fn relieved(
         let lid = Lid(earlier.lids[position]);
         was(switch).is_some_and(|was| was.entry(lid) != lfts[switch.index()].entry(lid))
     };
-    let moves = strain.leveller.moves().filter(is_moved);
+    let moves = strain.reducer.moves().filter(is_moved);
     let port = |position: usize, switch: SwitchIdx| {
         let port = lfts[switch.index()].entry(Lid(earlier.lids[position]));
         // There are fewer positions than LIDs.
@@ -233,7 +233,7 @@ fn lfts_in_force(earlier: &State) -> Vec<Lft> {
 
 /// The loads of links, and the lower bound of the maximum link load.
 struct LinkLoads<'a> {
-    leveller: Leveller<'a>,
+    reducer: MaxLoadReducer<'a>,
     /// The lower bound of the maximum link load under any tables.
     least: u64,
 }
@@ -247,7 +247,7 @@ impl<'a> LinkLoads<'a> {
         targets: &[Target],
     ) -> LinkLoads<'a> {
         let known = &*state.fabric.known;
-        let mut leveller = Leveller::new(LinkLoads::ground(state));
+        let mut reducer = MaxLoadReducer::new(LinkLoads::input(state));
         for switch in known.indices() {
             let Some(here) = state.live.switches[switch.index()] else {
                 continue;
@@ -256,28 +256,28 @@ impl<'a> LinkLoads<'a> {
                 let links = known.group(group).links.iter().zip(known.link_range(group));
                 for (link, number) in links.filter(|(_, number)| state.live.links.contains(*number))
                 {
-                    leveller.set_packets(number, tally.paths_through(topology, here, link.port));
+                    reducer.set_packets(number, tally.paths_through(topology, here, link.port));
                 }
             }
         }
         LinkLoads {
-            least: leveller.least(targets),
-            leveller,
+            least: reducer.least(targets),
+            reducer,
         }
     }
 
     /// The loads of packets to `targets` alone.
     fn by_tables(state: &'a State, targets: &[Target]) -> LinkLoads<'a> {
-        let mut leveller = Leveller::new(LinkLoads::ground(state));
-        leveller.load_with(targets, &lfts_in_force(state));
+        let mut reducer = MaxLoadReducer::new(LinkLoads::input(state));
+        reducer.load_with(targets, &lfts_in_force(state));
         LinkLoads {
-            least: leveller.least(targets),
-            leveller,
+            least: reducer.least(targets),
+            reducer,
         }
     }
 
-    fn ground(state: &'a State) -> Ground<'a> {
-        Ground {
+    fn input(state: &'a State) -> ReducerInput<'a> {
+        ReducerInput {
             known: &state.fabric.known,
             live: &state.live,
             order: state.interim.as_deref().unwrap_or(&state.fabric.order),
@@ -288,12 +288,12 @@ impl<'a> LinkLoads<'a> {
 
     /// The load of the fullest link, in percent of its lower bound.
     fn percent(&self) -> u64 {
-        self.leveller.fullest().saturating_mul(100) / self.least.max(1)
+        self.reducer.fullest().saturating_mul(100) / self.least.max(1)
     }
 
     /// Whether links need relief; rebalancing that has begun continues to its end.
     fn is_high(&self, state: &State) -> bool {
-        state.relieved > 0 || self.leveller.fullest() > self.least / 64 * RELIEF_64THS
+        state.relieved > 0 || self.reducer.fullest() > self.least / 64 * RELIEF_64THS
     }
 }
 

@@ -11,7 +11,7 @@ use crate::topology::levels::distances;
 use crate::topology::{Order, SwitchIdx, Topology};
 
 /// Puts connecting switches on top of the order, in each part of the fabric that has several peaks.
-/// Second, the number of switches that this lifted. `None` when every part already has a single
+/// Returns the order and the number of lifted switches; `None` if every part already has a single
 /// peak.
 pub(super) fn with_connected_roots(topology: &Topology, order: &Order) -> Option<(Order, usize)> {
     let mut peaks_of = vec![Vec::new(); topology.components().len()];

@@ -124,7 +124,7 @@ pub fn stages_along_opening(
     if changes * BLOCKS_PER_CHANGE >= all {
         directions.find_all();
     }
-    let way = Way {
+    let way = TableTransition {
         directions: &directions,
         idle,
         difference,
@@ -155,7 +155,7 @@ pub fn stages_along_opening(
         cut.lfts[switch.index()].set_entry(lid, NO_PATH);
     }
     let difference = Difference::between(&cut, new);
-    let way = Way {
+    let way = TableTransition {
         difference: &difference,
         ..way
     };
@@ -187,7 +187,7 @@ fn by_block(difference: &Difference<'_>) -> Vec<(usize, Vec<SwitchIdx>)> {
 }
 
 /// An entry that waits for a stage after the first.
-struct Late {
+struct DeferredEntry {
     switch: SwitchIdx,
     lid: Lid,
     /// The stage in which the entry is written.
@@ -197,7 +197,7 @@ struct Late {
 /// The entries that wait for a stage after the first.
 #[derive(Default)]
 struct Waiting {
-    late: Vec<Late>,
+    late: Vec<DeferredEntry>,
     /// The value of [`Stages::dark_last`].
     dark_last: bool,
 }
@@ -214,7 +214,7 @@ enum Conflict {
 }
 
 /// The transition from the tables in force to the planned tables.
-struct Way<'a> {
+struct TableTransition<'a> {
     directions: &'a Directions<'a>,
     idle: &'a IdleLinks,
     difference: &'a Difference<'a>,
@@ -234,7 +234,7 @@ struct Group {
     senders: Vec<SwitchIdx>,
 }
 
-impl Way<'_> {
+impl TableTransition<'_> {
     fn switches(&self) -> usize {
         self.difference.after().lfts.len()
     }
@@ -309,7 +309,7 @@ impl Way<'_> {
             Err(Conflict::Order | Conflict::Cycle) => None,
             Err(Conflict::Dark) => {
                 let idle = IdleLinks::default();
-                let way = Way {
+                let way = TableTransition {
                     idle: &idle,
                     ..*self
                 };
@@ -332,8 +332,8 @@ impl Way<'_> {
         let of_stage = |number: u8| {
             let mut tables = self.difference.after().clone();
             let late = late.iter().filter(|late| late.stage > number);
-            let entry = |late: &Late| {
-                let Late { switch, lid, .. } = *late;
+            let entry = |late: &DeferredEntry| {
+                let DeferredEntry { switch, lid, .. } = *late;
                 (switch, lid, self.difference.entry_before(switch, lid))
             };
             tables.set_entries(&late.map(entry).collect::<Vec<_>>());
@@ -486,7 +486,7 @@ impl<T: Copy> Memo<T> {
 
 /// The stages of the entries of one LID.
 struct Column<'a> {
-    way: &'a Way<'a>,
+    way: &'a TableTransition<'a>,
     entries: BlockEntries<'a>,
     lid: Lid,
     /// Pairs of (receiver, sender), sorted, in which the sender's entry in force sends down to the
@@ -502,7 +502,7 @@ struct Column<'a> {
 }
 
 impl<'a> Column<'a> {
-    fn new(way: &'a Way<'a>) -> Column<'a> {
+    fn new(way: &'a TableTransition<'a>) -> Column<'a> {
         let switches = way.switches();
         Column {
             way,
@@ -543,7 +543,7 @@ impl<'a> Column<'a> {
         &mut self,
         changed: &[SwitchIdx],
         keeps_delivering: bool,
-    ) -> Result<Vec<Late>, Conflict> {
+    ) -> Result<Vec<DeferredEntry>, Conflict> {
         self.keeps_delivering = keeps_delivering;
         self.dark_last = false;
         self.marks.clear();
@@ -552,7 +552,7 @@ impl<'a> Column<'a> {
             let stage = self.stage(switch)?;
             if stage > 0 {
                 let lid = self.lid;
-                late.push(Late { switch, lid, stage });
+                late.push(DeferredEntry { switch, lid, stage });
             }
         }
         Ok(late)

@@ -61,7 +61,7 @@ pub fn verify_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> Lane
 }
 
 /// Whether switches may change from `old` to `new` in any order, one entry at a time, without a
-/// loop or a credit loop in between, if both sets of tables are made for `lanes`.
+/// loop or a credit loop in between, provided that both sets of tables are made for `lanes`.
 ///
 /// Both sets use the switch numbers of `topology`, the current fabric: entries of `old` that point
 /// to a missing link discard packets.

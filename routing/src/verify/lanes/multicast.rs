@@ -80,13 +80,12 @@ impl<'a> LaneDependencies<'a> {
         !closes
     }
 
-    /// Whether there is no credit loop, and no packet leaves the routing's VLs.
+    /// Whether the graph has no credit loop, and no packet leaves the routing's VLs.
     pub fn is_sound(&self) -> bool {
         self.outside_vls.is_none() && self.graph.in_cycles().is_clear()
     }
 
-    /// A credit loop: each (link, VL) can wait for the next, and the last for the first; empty if
-    /// there is none.
+    /// A credit loop, as [`LaneReport::cycle`](super::LaneReport::cycle).
     pub fn cycle(&self) -> Vec<LaneChannel> {
         let nodes = self.graph.cycle().into_iter();
         nodes.map(|node| self.graph.name(node)).collect()

@@ -20,8 +20,8 @@ pub struct Recovery {
 
 /// Counts links whose loss costs packets although switches take other ports of their groups.
 ///
-/// A loss takes no choice away at any other switch, so that the count is exact for the loss of any
-/// one link.
+/// The loss of one link removes no choice at any other switch, so that the count is exact for
+/// single losses.
 pub fn recovery(topology: &Topology, held: Held<'_>) -> Recovery {
     let hosts = topology.destinations().iter();
     let hosts = hosts.filter(|end| end.kind.is_host());

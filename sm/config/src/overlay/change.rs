@@ -193,7 +193,7 @@ pub enum ChangeError {
         owned: Owned,
         /// The prefix that is there.
         other: Owned,
-        /// P_Key of the partition that has it, which may be the same one.
+        /// P_Key of the partition that owns the name; may equal the requested P_Key.
         p_key: u16,
     },
     /// The P_Key table of a port is full.

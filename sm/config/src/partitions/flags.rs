@@ -2,8 +2,8 @@
 
 use rsm_mad::wire::attr::Mtu;
 
+use super::super::enums::TrustMode;
 use super::super::suggest::one_of;
-use super::super::words::TrustMode;
 use super::model::Membership;
 use super::report::{Report, quoted};
 use super::syntax::{Item, Word};

@@ -159,10 +159,10 @@ pub struct Protections {
 }
 
 impl Protections {
-    /// Gives names to a partition, which keeps what it has.
+    /// Adds protected names to a partition; existing names stay.
     ///
     /// # Errors
-    /// The prefix that overlaps, and the partition that has it; also where that is the same one.
+    /// The prefix that overlaps, and the partition that owns it, which may be `p_key`.
     pub fn own(&mut self, owned: Owned, p_key: PKey) -> Result<(), (Owned, PKey)> {
         let key = (owned.kind, owned.first);
         let before = self.owners.range(..=key).next_back();

@@ -66,10 +66,9 @@ sections! {
         /// Not set: all with the same `sm_key`.
         allowed_sm_guids: Vec<Guid> = Vec::new(), example "\"0x0002c90300001234,0x0002c90300005678\"", opensm "allowed_sm_guids" as Text;
 
-        /// Which LID a manager has that takes over from one with the same [store]. `floating`: that
-        /// of the manager before, whose port gets the one of this port, so that no host notices;
-        /// `port`: that of its own port, which every port is told; `auto`: `floating` with [store]
-        /// etcd.
+        /// LID of a manager after a takeover through the shared [store]. `floating`: the former
+        /// master's LID; the two ports swap LIDs, so no host notices. `port`: its own LID,
+        /// announced to every port. `auto`: `floating` with [store] etcd.
         lid: SmLid = SmLid::Auto;
 
         /// GUID of the local port that rsm uses. Not set: the first active port.
@@ -83,9 +82,9 @@ sections! {
         // IBA 14.2.4.
         m_key: u64 = 0, takes hexadecimal(0, u64::MAX), opensm "m_key" as Number;
 
-        /// `one`: all ports have `m_key`. `per-port`: each has its own, derived from the secret of
-        /// `m_key_secret_file`, so that a host that learns its key knows no other one; ports that
-        /// still hold `m_key` are found by it and get theirs.
+        /// `one`: all ports have `m_key`. `per-port`: each port's key is derived from
+        /// `m_key_secret_file`; one leaked key opens one port. Ports still holding `m_key` are
+        /// converted.
         m_keys: MKeyMode = MKeyMode::One;
 
         /// File with the secret that the keys of ports are derived from, for its owner only (mode
@@ -270,14 +269,14 @@ sections! {
         // PortInfo.HOQLife.
         hoq_life: u8 = 0x12, takes hexadecimal(0, 31), opensm "head_of_queue_lifetime" as Number;
 
-        /// The same for switch ports that lead to a channel adapter or router.
+        /// Value of `hoq_life` for switch ports that lead to a channel adapter or router.
         leaf_hoq_life: u8 = 0x10, takes hexadecimal(0, 31), opensm "leaf_head_of_queue_lifetime" as Number;
 
         /// Number of packets dropped in a row after which a switch port stalls the virtual lane.
         // PortInfo.VLStallCount.
         vl_stall_count: u8 = 7, takes number(1, 7), opensm "vl_stall_count" as Number;
 
-        /// The same for switch ports that lead to a channel adapter or router.
+        /// Value of `vl_stall_count` for switch ports that lead to a channel adapter or router.
         leaf_vl_stall_count: u8 = 7, takes number(1, 7), opensm "leaf_vl_stall_count" as Number;
 
         /// The most data VLs of a link, as a code: 1 for 1 VL, 2 for 2, 3 for 4, 4 for 8, 5 for 15.

@@ -6,11 +6,12 @@ use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::Plan;
-use rsm_plan::avoid::{Avoid, Part, Reason};
+use rsm_plan::avoid::{Avoid, NodeOrCable, Reason};
 
 use super::{Links, peer_switch};
 
-/// Unhealthy ports with findings of their own, the worst ones; one more finding counts the others.
+/// Maximum number of unhealthy ports with a finding each, worst first; one more finding counts the
+/// others.
 const NAMED: usize = 64;
 
 /// The subnet around the links that findings describe.
@@ -84,7 +85,7 @@ impl Links {
         if peer_switch(context.fabric, port).is_none() {
             return "and a host has no other way".to_owned();
         }
-        let part = Part::Port(port);
+        let part = NodeOrCable::Port(port);
         let avoided = context.plan.map(|plan| &plan.avoided);
         match (context.avoid.reason(part), self.health.policy().isolate) {
             (Some(Reason::Drained(_)), _) => "and an operator has drained it".to_owned(),

@@ -1,4 +1,4 @@
-//! Bad links, and those of them that routes leave out.
+//! Bad links, and which of them routes leave out.
 //!
 //! A link is bad if its error counters show that it is unhealthy, if it flaps, is slower than its
 //! siblings, or is up and does not become Active. A link must be Active before a table leads to it:
@@ -22,21 +22,20 @@ use rsm_model::fabric::{Delta, Fabric};
 use rsm_model::slow_links::SlowLinks;
 use rsm_monitor::health::{Health, PortErrors, SavedHealth};
 use rsm_plan::Plan;
-use rsm_plan::avoid::{self, Avoid, Part, Reason};
+use rsm_plan::avoid::{self, Avoid, NodeOrCable, Reason};
 
 use super::settings::CoreConfig;
 use damping::{Damping, Released};
 pub(super) use findings::LinkContext;
 
-/// Cables that may be out of the routes at a time in any fabric.
+/// Number of cables that isolation may take out of the routes in a fabric of any size.
 const LEAST_ISOLATED: usize = 10;
 
-/// Inverse of the share of cables between switches that may be out of the routes at a time: limits
-/// that are too low must not take the fabric apart.
+/// Isolation takes at most one in this many cables between switches out of the routes: health
+/// limits that are too low must not take the fabric apart.
 const ISOLATED_ONE_IN: usize = 200;
 
-/// Bound of the delay of the store: while errors continue, the time at which a port is healthy
-/// again moves with each of them.
+/// Maximum delay until a new recovery time of a port is stored: each further error moves that time.
 const STORED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Bad links.
@@ -56,7 +55,7 @@ pub(super) struct Links {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HealthNews {
     None,
-    /// Ports are healthy again at a later time, which should be stored.
+    /// The recovery time of ports has moved, and should be stored.
     Time,
     /// The set of unhealthy ports has changed.
     Ports,
@@ -81,7 +80,7 @@ impl Links {
         self.health = Health::restored(config.health, saved);
     }
 
-    /// Uses the policies of a configuration that was read again.
+    /// Uses the policies of a reloaded configuration.
     pub(super) fn configure(&mut self, config: &CoreConfig) {
         self.damping.configure(config.damping);
         self.health.configure(config.health);
@@ -128,7 +127,7 @@ impl Links {
         let isolated = avoid
             .parts()
             .filter_map(|(part, reason)| match (part, reason) {
-                (Part::Port(port), Reason::Unhealthy(_)) => Some(port),
+                (NodeOrCable::Port(port), Reason::Unhealthy(_)) => Some(port),
                 _ => None,
             });
         self.health.saved(isolated)
@@ -146,22 +145,26 @@ impl Links {
         }
         let ill = self.health.ill();
         let ill = ill.filter(|(port, ..)| saved.isolated.contains(port));
-        let parts: BTreeMap<Part, String> = ill
-            .map(|(port, text, _)| (Part::Port(port), text.to_owned()))
+        let parts: BTreeMap<NodeOrCable, String> = ill
+            .map(|(port, text, _)| (NodeOrCable::Port(port), text.to_owned()))
             .collect();
         if !parts.is_empty() {
             Arc::make_mut(avoid).replace_unhealthy(&parts);
         }
     }
 
-    /// The unhealthy cables that routes should avoid, each by its unhealthy ports: the worst ones;
-    /// but those that `avoid` already has stay.
-    pub(super) fn to_isolate(&self, fabric: &Fabric, avoid: &Avoid) -> BTreeMap<Part, String> {
+    /// Unhealthy cables to isolate, by unhealthy port: first the cables that `avoid` already
+    /// isolates, then the worst ones, up to the limit.
+    pub(super) fn to_isolate(
+        &self,
+        fabric: &Fabric,
+        avoid: &Avoid,
+    ) -> BTreeMap<NodeOrCable, String> {
         if self.health.policy().isolate != Isolate::On || self.health.ill().next().is_none() {
             return BTreeMap::new();
         }
         let is_out = |port| {
-            let reason = avoid.reason(Part::Port(port));
+            let reason = avoid.reason(NodeOrCable::Port(port));
             matches!(reason, Some(Reason::Unhealthy(_)))
         };
         let mut ill: Vec<(PortKey, PortKey, &str, f64)> = self
@@ -183,7 +186,7 @@ impl Links {
             let cable = port.min(peer);
             if out.len() < most || out.contains(&cable) {
                 out.insert(cable);
-                parts.insert(Part::Port(port), text.to_owned());
+                parts.insert(NodeOrCable::Port(port), text.to_owned());
             }
         }
         parts
@@ -222,8 +225,8 @@ impl Links {
         is_same
     }
 
-    /// Leaves out links that a push could not make Active, and uses those again that are Active
-    /// now. Returns why to plan again; `None` if there is no need.
+    /// Leaves out links that a push could not make Active, and readmits links that are Active now.
+    /// Returns the reason for a new plan; `None` if no plan is needed.
     pub(super) fn note_push(
         &mut self,
         push: &Push,

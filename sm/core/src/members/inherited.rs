@@ -64,8 +64,7 @@ impl Inherited {
         }
     }
 
-    /// Removes members that the SA's group set has now, because their registration counts from now
-    /// on.
+    /// Removes members that have registered with the SA: their registration counts from now on.
     pub(super) fn heard(&mut self, groups: &GroupSet) {
         if matches!(self, Inherited::Unasked) {
             *self = if groups.partial {
@@ -136,8 +135,8 @@ impl Inherited {
     }
 }
 
-/// The members that the switches' multicast tables show. Send-only members do not show: port 0 of a
-/// switch that is part of a tree without a known member at the switch stands for them.
+/// Members that the switches' multicast tables show. Tables do not show send-only members: port 0
+/// of a switch in a tree without a known member at the switch stands for them.
 fn members(
     fabric: &Fabric,
     masks: &HeldMasks,

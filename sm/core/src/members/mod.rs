@@ -59,8 +59,8 @@ impl Members {
         self.inherited.expire(now)
     }
 
-    /// The members for a plan at `now`, `None` unless they are known and multicast is routed; and
-    /// the multicast tables of switches.
+    /// Members for a plan at `now`, and the multicast tables of switches. The members are `None`
+    /// unless they are known and multicast is routed.
     pub(super) fn for_plan(
         &mut self,
         fabric: &Arc<Fabric>,

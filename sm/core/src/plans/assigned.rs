@@ -31,7 +31,7 @@ pub(crate) struct Taken {
 }
 
 impl Assigned {
-    /// Takes what `plan` assigns otherwise than the plan `before`.
+    /// Takes the assignments of `plan` that differ from the plan `before`.
     pub(crate) fn take(&mut self, plan: &Plan, before: Option<&Plan>) -> Taken {
         let mut taken = self.take_claims(plan, before);
         taken.is_news |= self.take_vport_claims(plan, before);
@@ -71,8 +71,8 @@ impl Assigned {
         taken
     }
 
-    /// Takes the claims of virtual ports. A claim ends when its LID is given to another GUID, so
-    /// that GUIDs of virtual machines that never come back are no more than there are LIDs.
+    /// Takes the claims of virtual ports. A claim ends when another GUID gets its LID, so that
+    /// virtual machines that never come back hold no more claims than there are LIDs.
     fn take_vport_claims(&mut self, plan: &Plan, before: Option<&Plan>) -> bool {
         if before.is_some_and(|before| Arc::ptr_eq(&before.lids, &plan.lids)) {
             return false;
@@ -100,9 +100,8 @@ impl Assigned {
         }
     }
 
-    /// Adds claims of the shared store that a running master does not have, because their ports
-    /// have been absent since. Own claims to the same LIDs that the store does not have are newer,
-    /// and end.
+    /// Adds stored claims that this running master lacks, because their ports have been absent.
+    /// This master's own claims to the same LIDs end, unless the store has them.
     pub(crate) fn add_claims(&mut self, stored: &Claims) {
         let missing: BTreeMap<u32, Claim> = stored
             .iter()

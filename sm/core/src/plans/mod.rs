@@ -75,7 +75,7 @@ impl Plans {
         (self.in_force, self.refused) = (Some(plan), None);
     }
 
-    /// Keeps the plan in force, on a fabric for which another one was refused.
+    /// Keeps the plan in force after the plan for the present fabric was refused.
     pub(super) fn refuse(&mut self, refused: RefusedPlan) {
         self.refused = Some(Arc::new(refused));
     }

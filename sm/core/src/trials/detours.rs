@@ -7,12 +7,12 @@ use std::sync::Arc;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::PlanError;
-use rsm_plan::avoid::{Avoid, Part, Reason};
+use rsm_plan::avoid::{Avoid, NodeOrCable, Reason};
 use rsm_state::Ticket;
 
 use super::{Answers, Trial};
 
-/// Drained parts with findings of their own; the others share one.
+/// Maximum number of drained parts with a finding each; the others share one.
 const FINDINGS: usize = 64;
 
 /// The parts to avoid, including those on trial.
@@ -28,7 +28,7 @@ pub(in super::super) struct Detours {
 /// A drain that waits for the one on trial.
 #[derive(Debug)]
 struct WaitingDrain {
-    parts: BTreeMap<Part, Reason>,
+    parts: BTreeMap<NodeOrCable, Reason>,
     forced: bool,
     ticket: Ticket,
 }
@@ -38,7 +38,7 @@ struct WaitingDrain {
 struct BeforeDrain {
     /// The parts to restore.
     avoid: Arc<Avoid>,
-    /// Whether the new parts are drained whatever they cut off.
+    /// Whether the new parts stay drained even if that cuts ports off.
     forced: bool,
 }
 
@@ -62,8 +62,8 @@ impl Detours {
         trial.map_or(&self.avoid, |trial| &trial.before.avoid)
     }
 
-    /// The former parts with which the next job is compared, if it may be refused for cutting ports
-    /// off; else `None`.
+    /// The former parts, for the check that the next job cuts no further ports off; `None` unless
+    /// the next job may be refused.
     pub(in super::super) fn refusable(&self) -> Option<Arc<Avoid>> {
         let before = self.trial.as_ref().map(|trial| &trial.before);
         let refusable = before.filter(|before| !before.forced);
@@ -80,7 +80,7 @@ impl Detours {
     /// operator insists. Waits while another drain is on trial.
     pub(in super::super) fn drain(
         &mut self,
-        parts: BTreeMap<Part, Reason>,
+        parts: BTreeMap<NodeOrCable, Reason>,
         forced: bool,
         ticket: Ticket,
         answers: &mut Answers,
@@ -117,7 +117,7 @@ impl Detours {
     /// Plans with drained parts again. Drains that wait come after this.
     pub(in super::super) fn undrain(
         &mut self,
-        parts: &BTreeSet<Part>,
+        parts: &BTreeSet<NodeOrCable>,
         ticket: Ticket,
         answers: &mut Answers,
     ) {
@@ -129,8 +129,9 @@ impl Detours {
     }
 
     /// Replaces the unhealthy parts to avoid. Returns whether that needs a plan.
-    pub(in super::super) fn isolate(&mut self, parts: &BTreeMap<Part, String>) -> bool {
-        let is_unhealthy = |(_, reason): (Part, &Reason)| matches!(reason, Reason::Unhealthy(_));
+    pub(in super::super) fn isolate(&mut self, parts: &BTreeMap<NodeOrCable, String>) -> bool {
+        let is_unhealthy =
+            |(_, reason): (NodeOrCable, &Reason)| matches!(reason, Reason::Unhealthy(_));
         if parts.is_empty() && !self.avoid.parts().any(is_unhealthy) {
             // An unchanged set is not copied.
             return false;
@@ -210,8 +211,8 @@ impl Detours {
                     ),
                 };
                 let subject = match part {
-                    Part::Node(guid) => Subject::Node(guid),
-                    Part::Port(key) => Subject::Port(key),
+                    NodeOrCable::Node(guid) => Subject::Node(guid),
+                    NodeOrCable::Port(key) => Subject::Port(key),
                 };
                 Finding::new(FindingKind::Drained, subject, Severity::Info, text)
             })
@@ -266,7 +267,8 @@ mod tests {
                 peer: None,
                 disabled: false,
             };
-            let parts = BTreeMap::from([(Part::Node(Guid(switch)), Reason::Drained(drained))]);
+            let parts =
+                BTreeMap::from([(NodeOrCable::Node(Guid(switch)), Reason::Drained(drained))]);
             self.with(|detours, answers| detours.drain(parts, true, ticket, answers));
         }
 
@@ -275,7 +277,7 @@ mod tests {
             call(&mut self.detours, &mut answers)
         }
 
-        fn drained(&self) -> Vec<Part> {
+        fn drained(&self) -> Vec<NodeOrCable> {
             let drained = self.detours.in_force().drained();
             drained.map(|(part, _)| part).collect()
         }
@@ -290,8 +292,11 @@ mod tests {
         }
     }
 
-    fn switches(guids: &[u64]) -> Vec<Part> {
-        guids.iter().map(|&guid| Part::Node(Guid(guid))).collect()
+    fn switches(guids: &[u64]) -> Vec<NodeOrCable> {
+        guids
+            .iter()
+            .map(|&guid| NodeOrCable::Node(Guid(guid)))
+            .collect()
     }
 
     #[test]

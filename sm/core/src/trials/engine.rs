@@ -25,8 +25,8 @@ struct BeforeEngine {
 }
 
 impl EngineTrial {
-    /// Plans with `engine`, and keeps it if its plan is proved, and drops only packets whose loss
-    /// the operator accepts.
+    /// Requests a plan with `engine`. The engine stays if the plan is proved, and drops only
+    /// packets whose loss the operator accepts.
     pub(in super::super) fn request(
         &mut self,
         engine: EngineKind,

@@ -1,8 +1,9 @@
 //! Settings that operators ask for while rsm runs. They are on trial until the first plan with
 //! them.
 //!
-//! Another engine, drained parts and changes of partitions wait for a job. Its plan keeps them. If
-//! it is refused, the former setting is in force again, and the issuer gets the reason.
+//! A new engine, drained parts and changes of partitions wait for a job. If its plan is accepted,
+//! the settings stay. If it is refused, the former settings are in force again, and the issuer gets
+//! the reason.
 
 mod detours;
 mod engine;
@@ -89,7 +90,7 @@ impl Trials {
         }
     }
 
-    /// Puts what waits into the policy of the job of `generation`, which begins.
+    /// Puts the waiting settings into the policy of the job of `generation`, which begins.
     pub(super) fn begin(&mut self, generation: u64, policy: &mut Arc<Policy>) {
         self.partitions.begin(generation, policy);
         self.engine.begin(generation);
@@ -103,8 +104,8 @@ impl Trials {
         self.detours.pass(generation, answers) | self.partitions.pass(generation)
     }
 
-    /// Restores the settings from before those of the job of `generation`, which was refused.
-    /// Returns whether it had any.
+    /// Restores the settings that the trials of the refused job of `generation` had replaced.
+    /// Returns whether the job had trials.
     pub(super) fn fail(
         &mut self,
         generation: u64,
@@ -121,8 +122,8 @@ impl Trials {
                 .end(&ChangeError::Plan { reason }, policy, fabric, answers)
     }
 
-    /// Handles that the issuer of `ticket` no longer waits. A setting that no job has yet is not
-    /// tried; one that a job already has is kept or dropped by its plan.
+    /// Handles that the issuer of `ticket` no longer waits. A setting that no job has yet is
+    /// dropped. The plan of a job decides about a setting that the job has.
     pub(super) fn withdraw(
         &mut self,
         ticket: Ticket,

@@ -30,7 +30,7 @@ pub(in super::super) struct PartitionChanges {
     /// Conflicts between file and overlay.
     conflicts: Vec<Finding>,
     trial: Option<ChangesOnTrial>,
-    /// Changes that no job has yet; no more than callers that wait.
+    /// Changes that no job has yet; at most one for each waiting caller.
     waiting: Vec<(Ticket, Change)>,
     /// `current` with the waiting changes applied.
     next: Arc<Overlay>,
@@ -79,7 +79,7 @@ impl PartitionChanges {
         trial.map_or(&self.current, |trial| &trial.before)
     }
 
-    /// Accepts a change, if it can be made after those that wait.
+    /// Accepts a change if it fits after the waiting ones.
     pub(in super::super) fn change(
         &mut self,
         change: Change,
@@ -223,7 +223,7 @@ impl PartitionChanges {
         self.next = self.current.clone();
     }
 
-    /// Uses the partitions of a configuration that was read again, with its `policy`.
+    /// Uses the partitions of a reloaded configuration, with its `policy`.
     pub(in super::super) fn reload(
         &mut self,
         policy: &mut Arc<Policy>,

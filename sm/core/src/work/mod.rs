@@ -7,7 +7,7 @@ use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_state::Ticket;
 
-/// Causes named for the operator; the rest of a burst is counted.
+/// Maximum number of causes named for the operator; the rest of a burst is counted.
 const CAUSES_SHOWN: usize = 3;
 
 /// First pause before a repair.
@@ -35,8 +35,8 @@ pub struct Work {
     rebalance: bool,
     route_adaptively: bool,
     switches: BTreeSet<Guid>,
-    /// Whether the sweep under way has refused all of `switches`; it would do so again, and there
-    /// may be thousands.
+    /// Whether the sweep under way has refused all of `switches`, perhaps thousands, which are not
+    /// offered again.
     is_offered: bool,
     ports: BTreeSet<PortKey>,
     /// Ports to read once more, without a report of a change.
@@ -59,7 +59,7 @@ pub struct Work {
     uncovered: Option<bool>,
 }
 
-/// Repairs of what a pass left open, after pauses that double.
+/// Repairs of the failures that a pass left, after pauses that double.
 #[derive(Default, Debug)]
 struct Repairs {
     is_due: bool,
@@ -90,7 +90,8 @@ pub enum Next {
         /// Whether to repeat unanswered queries.
         repair: bool,
     },
-    /// Read what the first push needs after a master whose subnet was read before.
+    /// Read the parts that the first push of a takeover needs, from a subnet that this standby has
+    /// read before.
     Succession,
     /// Read what a takeover needs, while the master is silent.
     ReadAhead,
@@ -117,13 +118,13 @@ impl Work {
         self.because(cause);
     }
 
-    /// Queues the first reading after a master whose subnet was read before.
+    /// Queues the reading of [`Next::Succession`].
     pub(crate) fn succeed(&mut self, cause: impl Into<String>) {
         self.succession = true;
         self.because(cause);
     }
 
-    /// Queues the same reading ahead of a takeover.
+    /// Queues the reading of [`Next::ReadAhead`].
     pub(crate) fn read_ahead(&mut self) {
         self.reads_ahead = true;
     }
@@ -278,7 +279,7 @@ impl Work {
         self.repairs.in_a_row
     }
 
-    /// Makes work due that waited for `now`.
+    /// Makes work due whose time has come at `now`.
     pub fn wake(&mut self, now: Time) {
         let due: Vec<Guid> = self
             .later
@@ -476,7 +477,7 @@ impl Work {
         self.uncovered.is_none()
     }
 
-    /// Handles nodes that answer again, and that a full sweep could not pass.
+    /// Handles new answers of nodes that hid a part of the subnet from a full sweep.
     pub(crate) fn cover(&mut self) {
         if let Some(audit) = self.uncovered.take() {
             self.sweep_everything(audit, "nodes answer that a full sweep could not pass");

@@ -34,7 +34,6 @@ pub(super) struct Writing {
     last_multicast_comparison: LastMulticastComparison,
     /// Active ports whose MTU or VLs are not as planned.
     mismatches: BTreeMap<PortKey, LinkMismatch>,
-    /// Position in the log of writes up to which it is decided whether tables count.
     tables_decided: Mark,
     /// Whether Sets of adaptive routing wait until those of the push are made.
     puts_adaptive_off: bool,
@@ -60,7 +59,7 @@ impl Writing {
         }
     }
 
-    /// Continues after another manager, with whose tables nothing was compared.
+    /// Continues after another manager, whose tables no plan was compared with.
     pub(super) fn adopt(&mut self, not_kept: NotKept, everybody: bool) {
         *self = Writing {
             mismatches: std::mem::take(&mut self.mismatches),
@@ -122,8 +121,8 @@ impl Writing {
         }
     }
 
-    /// The difference to `plan`, following the last comparison if possible; otherwise also why it
-    /// is not.
+    /// Difference to `plan`, computed from the last comparison if possible; else computed as a
+    /// whole, with the reason.
     pub(super) fn compare(
         &mut self,
         inventory: &Inventory,
@@ -157,9 +156,8 @@ impl Writing {
         whole.map(|why| Whole::new(Step::Difference, why))
     }
 
-    /// Compares the ports and switches that a push has written with the plan once more, so that the
-    /// next change does not have to: the push of a bring-up writes everything, and the first fault
-    /// after it concerns a few ports and switches.
+    /// Compares all that a push has written with the plan at its end: a bring-up writes every port
+    /// and switch, and the repair of the first fault afterwards must not wait for their comparison.
     pub(super) fn compare_written(
         &mut self,
         inventory: &Inventory,
@@ -251,12 +249,13 @@ impl Writing {
         self.was_interrupted &= push.was_stopped();
     }
 
-    /// Position in the log of writes up to which it is decided whether tables count.
+    /// Position in the log of writes up to which the core has decided whether written tables count
+    /// as held.
     pub(super) fn tables_decided(&self) -> Mark {
         self.tables_decided
     }
 
-    /// Records that it is decided for all writes up to `mark`.
+    /// Records that the core has decided for all writes up to `mark`.
     pub(super) fn note_decided(&mut self, mark: Mark) {
         self.tables_decided = mark;
     }

@@ -13,7 +13,7 @@ use rsm_model::port_info::{FieldMask, LinkMismatch};
 
 use super::Writing;
 
-/// Mismatched links with findings of their own; a wrong setting causes thousands.
+/// Maximum number of mismatched links with a finding each: a wrong setting causes thousands.
 const MISMATCHES_SHOWN: usize = 16;
 
 /// The result of [`Writing::settle_readings`].
@@ -26,7 +26,7 @@ pub(in super::super) struct Settled {
 }
 
 impl Writing {
-    /// Compares what ports showed in the last sweep with their unverified Sets.
+    /// Compares the readings of the last sweep with the unverified Sets of ports.
     pub(in super::super) fn settle_readings(&mut self, inventory: &mut Inventory) -> Settled {
         let unverified = inventory.unverified.iter();
         let read: Vec<(PortKey, UnverifiedSet)> = unverified

@@ -56,8 +56,8 @@ pub struct Missing {
     /// Number of missing hosts that are listed with this switch: all cables of such a host lead to
     /// missing switches, the first cable to this switch.
     pub hosts_behind: usize,
-    /// Number of routes, each from a switch to a LID, that the next plan moved; `None` if the plan
-    /// did not count them.
+    /// Largest [`LostPort::moved`](super::LostPort::moved) of the lost ports; `None` if no plan
+    /// counted its moves.
     pub moved: Option<u64>,
     /// Redundancy left, as text for the operator; empty if none was lost.
     pub left: String,
@@ -194,7 +194,7 @@ impl Expected {
             let [near, far] = self.host_first(fabric, [here, there]);
             // The cable of a missing host belongs to it.
             if self.is_switch(fabric, near.node) || !self.nodes.contains_key(&near.node) {
-                // Two cables that were at one port in turn have other ends of their own.
+                // If one port had two cables in succession, the far end distinguishes them.
                 let key = if parts.contains_key(&near) { far } else { near };
                 parts.insert(key, Single::Cable(near, far));
             }
@@ -227,7 +227,7 @@ impl Expected {
         described.collect()
     }
 
-    /// The ends of a cable, that of a host before that of its switch.
+    /// The ends of a cable, the host's end before the switch's end.
     fn host_first(&self, fabric: &Fabric, ends: [PortKey; 2]) -> [PortKey; 2] {
         let [a, b] = ends;
         let is_host = |end: PortKey| !self.is_switch(fabric, end.node);

@@ -103,7 +103,8 @@ proptest! {
     }
 }
 
-/// Brings a fabric to the state after `events`, one sweep for each; returns it with what it misses.
+/// Brings a fabric to the state after `events`, one sweep for each; returns the fabric with its
+/// missing parts.
 fn swept(whole: &Fabric, events: &[Event]) -> (Fabric, Expected) {
     let (mut fabric, mut missing) = (whole.clone(), Expected::default());
     for (event, at) in events.iter().zip(1..) {

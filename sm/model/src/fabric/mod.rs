@@ -329,8 +329,8 @@ impl Fabric {
         pairs.flat_map(|(here, there)| [here, there]).flatten()
     }
 
-    /// Number of nodes before the first GUID for which `is_before` is false. `is_before` must be
-    /// true up to some GUID, and false from there on.
+    /// Number of nodes whose GUID is before the partition point of `is_before`, as
+    /// `slice::partition_point` counts.
     pub fn partition_point(&self, is_before: impl Fn(Guid) -> bool) -> usize {
         self.nodes.partition_point(is_before)
     }

@@ -36,7 +36,7 @@ pub struct Managed {
     pub origin: Origin,
     /// The attribute modifier of a block of a port.
     modifier: fn(PortKey, u16) -> u32,
-    /// Whether a Get shows the block. A block that no Get shows is unknown until it is written.
+    /// [`BlockPlace::is_readable`] by the number of the block.
     is_readable: fn(u16) -> bool,
     /// The habit of kinds of devices that refuse the block, and therefore do not get it.
     habit: fn(u16) -> Option<DeviceHabit>,

@@ -2,10 +2,10 @@
 //! exceed it.
 //!
 //! In: the speed and the code of a link, and the symbols that it corrected hour by hour. Out: the
-//! symbols a second that the code can mend, and a [`Rise`] that will reach them.
+//! symbols a second that the code can mend, and a [`CorrectionTrend`] that will reach them.
 
 mod code;
-mod rise;
+mod trend;
 
 pub use self::code::mendable_per_s;
-pub use self::rise::{HORIZON, Hour, LASTS, Rise, WINDOW};
+pub use self::trend::{CorrectionTrend, HORIZON, Hour, LASTS, WINDOW};

@@ -123,7 +123,7 @@ pub struct Transmit {
 
 /// A request in flight.
 #[derive(Clone, Copy, Debug)]
-struct Flight {
+struct PendingRequest {
     agent: PortKey,
     request: Request,
     lid: Lid,
@@ -146,7 +146,7 @@ pub struct Collector {
     /// Turns of the agents without a request in flight.
     queue: BTreeSet<(Time, PortKey)>,
     /// Requests in flight by the lower half of their transaction ID; at most `config.window`.
-    flights: HashMap<u32, Flight>,
+    pending: HashMap<u32, PendingRequest>,
     deadlines: BTreeSet<(Time, u32)>,
     next_tid: u32,
     /// Time before which the next request must not be sent.
@@ -210,7 +210,7 @@ impl Collector {
             let fabric = self.fabric.clone();
             fabric.nodes().for_each(|node| self.follow_node(node, now));
         }
-        self.flights.clear();
+        self.pending.clear();
         self.deadlines.clear();
         self.queue.clear();
         for (key, agent) in &mut self.agents {
@@ -282,7 +282,7 @@ impl Collector {
 
     fn may_send(&self, now: Time) -> bool {
         self.is_collecting()
-            && (self.flights.len() as u64) < u64::from(self.config.window)
+            && (self.pending.len() as u64) < u64::from(self.config.window)
             && self.paced <= now
     }
 
@@ -306,13 +306,13 @@ impl Collector {
         let tid = self.free_tid();
         let deadline = now + self.config.timeout;
         let lid = remote.lid;
-        let flight = Flight {
+        let pending = PendingRequest {
             agent: key,
             request,
             lid,
             deadline,
         };
-        self.flights.insert(tid, flight);
+        self.pending.insert(tid, pending);
         self.deadlines.insert((deadline, tid));
         self.stats.sent += 1;
         self.pace(now);
@@ -325,10 +325,10 @@ impl Collector {
     /// Handles a request that the transport did not accept: undoes the poll.
     pub fn not_sent(&mut self, transmit: &Transmit, now: Time) {
         let tid = MadHeader::of(&transmit.datagram.mad).tid().low();
-        if let Some(flight) = self.land(tid) {
+        if let Some(pending) = self.land(tid) {
             self.stats.sent -= 1;
             self.paced = self.paced.max(now + SEND_PAUSE);
-            self.enqueue(flight.agent, now + SEND_PAUSE, now);
+            self.enqueue(pending.agent, now + SEND_PAUSE, now);
         }
     }
 
@@ -336,7 +336,7 @@ impl Collector {
         loop {
             self.next_tid = self.next_tid.wrapping_add(1);
             // The window is far smaller than the number of transaction IDs, so that this loop ends.
-            if self.next_tid != 0 && !self.flights.contains_key(&self.next_tid) {
+            if self.next_tid != 0 && !self.pending.contains_key(&self.next_tid) {
                 return self.next_tid;
             }
         }
@@ -357,10 +357,10 @@ impl Collector {
         }
     }
 
-    fn land(&mut self, tid: u32) -> Option<Flight> {
-        let flight = self.flights.remove(&tid)?;
-        self.deadlines.remove(&(flight.deadline, tid));
-        Some(flight)
+    fn land(&mut self, tid: u32) -> Option<PendingRequest> {
+        let pending = self.pending.remove(&tid)?;
+        self.deadlines.remove(&(pending.deadline, tid));
+        Some(pending)
     }
 
     /// Handles a datagram of performance management or the vendor's class, or the notice that a
@@ -373,12 +373,12 @@ impl Collector {
                 tid,
                 kind,
             } => {
-                if let Some(flight) = self.land(tid.low()) {
+                if let Some(pending) = self.land(tid.low()) {
                     match kind {
-                        SendFailure::TimedOut => self.unanswered(&flight, now),
+                        SendFailure::TimedOut => self.unanswered(&pending, now),
                         // The manager's port is the cause, not the agent.
                         SendFailure::Flushed | SendFailure::Other(_) => {
-                            self.enqueue(flight.agent, now + SEND_PAUSE, now);
+                            self.enqueue(pending.agent, now + SEND_PAUSE, now);
                         }
                     }
                 }
@@ -394,7 +394,7 @@ impl Collector {
                 break;
             }
             match self.land(tid) {
-                Some(flight) => self.unanswered(&flight, now),
+                Some(pending) => self.unanswered(&pending, now),
                 None => {
                     self.deadlines.remove(&(deadline, tid));
                 }
@@ -402,14 +402,14 @@ impl Collector {
         }
     }
 
-    fn unanswered(&mut self, flight: &Flight, now: Time) {
+    fn unanswered(&mut self, pending: &PendingRequest, now: Time) {
         self.stats.timed_out += 1;
-        let Some(agent) = self.agents.get_mut(&flight.agent) else {
+        let Some(agent) = self.agents.get_mut(&pending.agent) else {
             return;
         };
         let at = if agent.may_repeat(REPETITIONS) {
             now
-        } else if flight.request == Request::Firmware {
+        } else if pending.request == Request::Firmware {
             // A device without the class may leave it unanswered; its counters are read.
             agent.take_firmware(None, now);
             now
@@ -417,41 +417,41 @@ impl Collector {
             agent.fail(&self.config, now);
             agent.wants()
         };
-        self.enqueue(flight.agent, at, now);
+        self.enqueue(pending.agent, at, now);
     }
 
     fn take(&mut self, datagram: &Datagram, now: Time) {
         let mad = PerfMad::from_bytes(&datagram.mad);
         let header = mad.header();
-        let is_answer = |flight: &&Flight| {
-            let select = flight.request.port_select();
+        let is_answer = |pending: &&PendingRequest| {
+            let select = pending.request.port_select();
             let is_of_port = select.is_none_or(|port| {
                 // An agent that refuses a request may answer with other data.
                 !header.status().is_ok() || answered_port(mad.data()).0 == port
             });
-            header.class() == flight.request.class()
+            header.class() == pending.request.class()
                 && header.method() == Method::GET_RESPONSE
-                && header.attribute() == flight.request.attribute()
-                && datagram.remote.lid == flight.lid
+                && header.attribute() == pending.request.attribute()
+                && datagram.remote.lid == pending.lid
                 && is_of_port
         };
         let tid = header.tid().low();
-        if self.flights.get(&tid).filter(is_answer).is_none() {
+        if self.pending.get(&tid).filter(is_answer).is_none() {
             self.stats.stray += 1;
             return;
         }
-        let Some(flight) = self.land(tid) else {
+        let Some(pending) = self.land(tid) else {
             return;
         };
-        let Some(agent) = self.agents.get_mut(&flight.agent) else {
+        let Some(agent) = self.agents.get_mut(&pending.agent) else {
             return;
         };
-        if flight.request == Request::Firmware && !header.status().is_busy() {
+        if pending.request == Request::Firmware && !header.status().is_busy() {
             agent.take_firmware(Some((header.status(), &datagram.mad)), now);
             self.stats.answered += 1;
-            return self.enqueue(flight.agent, now, now);
+            return self.enqueue(pending.agent, now, now);
         }
-        let (verdict, next) = agent.take(flight.request, header.status(), mad.data(), now);
+        let (verdict, next) = agent.take(pending.request, header.status(), mad.data(), now);
         let at = match (verdict, next) {
             (Verdict::Busy, _) => {
                 agent.give_time(&self.config, now);
@@ -472,13 +472,13 @@ impl Collector {
             Verdict::Busy => self.stats.busy += 1,
             Verdict::Redirected => self.stats.redirected += 1,
         }
-        self.enqueue(flight.agent, at, now);
+        self.enqueue(pending.agent, at, now);
     }
 
     /// Time of the next action; `None` while counters are not read.
     pub fn next_deadline(&self) -> Option<Time> {
         let times_out = self.deadlines.first().map(|&(at, _)| at);
-        let has_room = (self.flights.len() as u64) < u64::from(self.config.window);
+        let has_room = (self.pending.len() as u64) < u64::from(self.config.window);
         let sends = self
             .queue
             .first()

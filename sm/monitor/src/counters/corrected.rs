@@ -11,8 +11,8 @@ use super::causes::Corrections;
 /// counters of 270,000 ports are as many requests as all their others.
 const EVERY: Duration = Duration::from_secs(3600);
 
-/// Least share of what correction can mend at which a port is worth watching: below, it can lose
-/// nothing within weeks.
+/// Minimum share of the rate that the code can correct at which a port is worth watching: below it,
+/// the port loses no packets within weeks.
 const WATCHED: f64 = 1e-5;
 
 /// Counters of forward error correction of a port.
@@ -32,8 +32,8 @@ pub struct Corrected {
 /// Differences between two readings of the counters of forward error correction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MovedCorrections {
-    /// Symbols that were corrected: the errors of the link before correction. At least so many
-    /// where the counter has reached its end.
+    /// Number of corrected symbols, the errors of the link before correction; a lower bound if the
+    /// counter has reached its end.
     pub symbols: u64,
     /// Blocks that could not be corrected: the errors of the link after correction.
     pub lost_blocks: u64,
@@ -79,7 +79,8 @@ impl Corrected {
         Some(moved.symbols as f64 / moved.over.as_secs_f64())
     }
 
-    /// Corrected symbols as a share of what correction can mend; `None` where either is not known.
+    /// Corrected symbols as a share of the rate that the code can correct; `None` if either is
+    /// unknown.
     pub fn share(&self) -> Option<f64> {
         let mendable = f64::from(self.mendable_per_s);
         (mendable > 0.0).then_some(self.symbols_per_s()? / mendable)

@@ -26,7 +26,7 @@ const RETOLD_BY: f64 = 2.0;
 
 /// An unhealthy port.
 #[derive(Clone, Debug)]
-struct Illness {
+struct UnhealthyPort {
     /// Description of the errors.
     text: String,
     /// Largest ratio of a symptom to its limit when the text was written.
@@ -67,7 +67,7 @@ struct Reports {
 pub struct Health {
     policy: HealthPolicy,
     /// Unhealthy ports, at most [`MAX_PORTS`].
-    ill: BTreeMap<PortKey, Illness>,
+    ill: BTreeMap<PortKey, UnhealthyPort>,
     recovered: BTreeMap<PortKey, Recovery>,
     reports: BTreeMap<PortKey, Reports>,
     /// Last evidence from counters.
@@ -91,7 +91,7 @@ impl Health {
             return health;
         }
         for (&port, saved) in saved.ill.iter().take(MAX_PORTS) {
-            let illness = Illness {
+            let unhealthy = UnhealthyPort {
                 text: saved.text.clone(),
                 excess: saved.excess,
                 symptoms: saved.symptoms,
@@ -100,7 +100,7 @@ impl Health {
                 total: 0,
                 quiet: saved.quiet,
             };
-            health.ill.insert(port, illness);
+            health.ill.insert(port, unhealthy);
             let recovery = Recovery {
                 at: saved.ends,
                 total: 0,
@@ -113,15 +113,15 @@ impl Health {
 
     /// The unhealthy ports to store; `isolated` are the ports that routes avoid.
     pub fn saved(&self, isolated: impl Iterator<Item = PortKey>) -> SavedHealth {
-        let saved = |(&port, illness): (&PortKey, &Illness)| {
+        let saved = |(&port, unhealthy): (&PortKey, &UnhealthyPort)| {
             let recovery = self.recovered.get(&port);
             let saved = SavedIllness {
-                text: illness.text.clone(),
-                excess: illness.excess,
-                symptoms: illness.symptoms,
+                text: unhealthy.text.clone(),
+                excess: unhealthy.excess,
+                symptoms: unhealthy.symptoms,
                 times: recovery.map_or(1, |recovery| recovery.times),
-                quiet: illness.quiet,
-                ends: illness.ends,
+                quiet: unhealthy.quiet,
+                ends: unhealthy.ends,
             };
             (port, saved)
         };
@@ -156,7 +156,7 @@ impl Health {
         for (&port, errors) in errors.iter() {
             let is_old = |total| total == errors.total;
             let goes_on = match (self.ill.get(&port), self.recovered.get(&port)) {
-                (Some(illness), _) => !is_old(illness.total),
+                (Some(unhealthy), _) => !is_old(unhealthy.total),
                 (None, Some(recovery)) => !is_old(recovery.total),
                 (None, None) => true,
             };
@@ -193,21 +193,21 @@ impl Health {
         if !(is_full && now.since(oldest) <= HOUR) {
             return false;
         }
-        let total = self.ill.get(&port).map_or(0, |illness| illness.total);
+        let total = self.ill.get(&port).map_or(0, |unhealthy| unhealthy.total);
         self.fall_ill(port, total, now)
     }
 
     /// Handles errors of a port. Returns whether its illness is new, or its text has changed.
     fn fall_ill(&mut self, port: PortKey, total: u64, now: Time) -> bool {
         let (symptoms, excess, text) = self.symptoms(port, now);
-        if let Some(illness) = self.ill.get_mut(&port) {
-            illness.ends = now + illness.quiet;
-            illness.total = total.max(illness.total);
-            let is_alike = excess < illness.excess * RETOLD_BY;
-            if illness.symptoms == symptoms && is_alike {
+        if let Some(unhealthy) = self.ill.get_mut(&port) {
+            unhealthy.ends = now + unhealthy.quiet;
+            unhealthy.total = total.max(unhealthy.total);
+            let is_alike = excess < unhealthy.excess * RETOLD_BY;
+            if unhealthy.symptoms == symptoms && is_alike {
                 return false;
             }
-            (illness.symptoms, illness.excess, illness.text) = (symptoms, excess, text);
+            (unhealthy.symptoms, unhealthy.excess, unhealthy.text) = (symptoms, excess, text);
             return true;
         }
         if self.ill.len() >= MAX_PORTS {
@@ -218,7 +218,7 @@ impl Health {
             .filter(|recovery| now.since(recovery.at) < RELAPSE)
             .map_or(0, |recovery| recovery.times.min(DOUBLINGS));
         let quiet = self.policy.quiet * (1 << times);
-        let illness = Illness {
+        let unhealthy = UnhealthyPort {
             text,
             excess,
             symptoms,
@@ -226,7 +226,7 @@ impl Health {
             total,
             quiet,
         };
-        self.ill.insert(port, illness);
+        self.ill.insert(port, unhealthy);
         self.recovered.insert(
             port,
             Recovery {
@@ -275,10 +275,10 @@ impl Health {
     pub fn release(&mut self, now: Time) -> bool {
         let before = self.ill.len();
         let recovered = &mut self.recovered;
-        self.ill.retain(|&port, illness| {
-            let is_ill = now < illness.ends;
+        self.ill.retain(|&port, unhealthy| {
+            let is_ill = now < unhealthy.ends;
             if !is_ill && let Some(recovery) = recovered.get_mut(&port) {
-                (recovery.at, recovery.total) = (now, illness.total);
+                (recovery.at, recovery.total) = (now, unhealthy.total);
             }
             is_ill
         });
@@ -290,25 +290,25 @@ impl Health {
 
     /// Time at which [`Health::release`] makes the next port healthy, if it stays quiet.
     pub fn next_release(&self) -> Option<Time> {
-        self.ill.values().map(|illness| illness.ends).min()
+        self.ill.values().map(|unhealthy| unhealthy.ends).min()
     }
 
     /// The latest time at which an unhealthy port is healthy again.
     pub fn last_release(&self) -> Option<Time> {
-        self.ill.values().map(|illness| illness.ends).max()
+        self.ill.values().map(|unhealthy| unhealthy.ends).max()
     }
 
     /// The unhealthy ports, each with a description and the largest ratio to a limit.
     pub fn ill(&self) -> impl Iterator<Item = (PortKey, &str, f64)> {
         let ill = self.ill.iter();
-        ill.map(|(&port, illness)| (port, illness.text.as_str(), illness.excess))
+        ill.map(|(&port, unhealthy)| (port, unhealthy.text.as_str(), unhealthy.excess))
     }
 
     /// Time for which an unhealthy port must be quiet.
     pub fn quiet(&self, port: PortKey) -> Duration {
         self.ill
             .get(&port)
-            .map_or(self.policy.quiet, |illness| illness.quiet)
+            .map_or(self.policy.quiet, |unhealthy| unhealthy.quiet)
     }
 }
 

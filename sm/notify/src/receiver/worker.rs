@@ -122,8 +122,8 @@ impl Worker {
         worker
     }
 
-    /// Opens the folder of the queue, if it is to have one and has none. Records get other numbers
-    /// by that, so that none may be under way.
+    /// Opens the configured queue folder, unless it is open. Renumbers records, so no record may be
+    /// in flight.
     fn open(&mut self) {
         let Some(folder) = &self.unopened else { return };
         let bound = self

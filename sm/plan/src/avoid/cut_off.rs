@@ -8,7 +8,7 @@ use rsm_model::fabric::{Fabric, NodeIx, PortRef};
 use rsm_model::text::count;
 
 use super::graph::{Graph, Joined};
-use super::{Avoid, Part};
+use super::{Avoid, NodeOrCable};
 
 /// Number of names that the text lists.
 const SHOWN: usize = 8;
@@ -44,9 +44,9 @@ impl fmt::Display for CutOff {
 impl std::error::Error for CutOff {}
 
 impl Avoid {
-    /// Checks that no port of `fabric` is cut off if all parts of the set are unplugged. Ports that
-    /// the parts of `before` cut off already do not count, nor do ports of drained nodes, of
-    /// aggregation nodes in these, and drained ports of hosts.
+    /// Checks that no port of `fabric` is cut off if all parts of the set are unplugged. Exempt are
+    /// ports that the parts of `before` already cut off, ports of drained nodes and of the
+    /// aggregation nodes in them, and drained ports of hosts.
     ///
     /// # Errors
     /// The ports that would be cut off.
@@ -84,9 +84,9 @@ impl Avoid {
     fn is_own(&self, fabric: &Fabric, at: PortRef) -> bool {
         let key = fabric.key(at);
         let nodes = [Some(key.node), fabric.switch_around(at)];
-        let is_of = |node| self.parts.contains_key(&Part::Node(node));
+        let is_of = |node| self.parts.contains_key(&NodeOrCable::Node(node));
         nodes.into_iter().flatten().any(is_of)
-            || !fabric.node(at.node).is_switch() && self.parts.contains_key(&Part::Port(key))
+            || !fabric.node(at.node).is_switch() && self.parts.contains_key(&NodeOrCable::Port(key))
     }
 }
 
@@ -100,12 +100,12 @@ struct Reached<'a> {
 
 impl<'a> Reached<'a> {
     fn of(avoid: &'a Avoid, graph: &'a Graph<'a>) -> Reached<'a> {
-        let is_out = |part: Part| avoid.parts.contains_key(&part);
+        let is_out = |part: NodeOrCable| avoid.parts.contains_key(&part);
         let carries = |cable: usize| {
             let ports = graph.cables[cable].ports;
-            !ports
-                .iter()
-                .any(|&port| is_out(Part::Port(port)) || is_out(Part::Node(port.node)))
+            !ports.iter().any(|&port| {
+                is_out(NodeOrCable::Port(port)) || is_out(NodeOrCable::Node(port.node))
+            })
         };
         let joined = Joined::by(graph, carries);
         let mut reached = Reached {
@@ -128,17 +128,19 @@ impl<'a> Reached<'a> {
     /// The switch at an end port, if the subnet manager reaches the port through it.
     fn switch_of(&self, at: PortRef) -> Option<usize> {
         let fabric = self.graph.fabric;
-        let is_out = |part: Part| self.avoid.parts.contains_key(&part);
+        let is_out = |part: NodeOrCable| self.avoid.parts.contains_key(&part);
         let key = fabric.key(at);
-        if is_out(Part::Node(key.node)) {
+        if is_out(NodeOrCable::Node(key.node)) {
             return None;
         }
         if fabric.node(at.node).is_switch() {
             return self.graph.find(key.node);
         }
         let there = fabric.port(at).peer?;
-        let is_out = [key, there].into_iter().any(|end| is_out(Part::Port(end)))
-            || is_out(Part::Node(there.node));
+        let is_out = [key, there]
+            .into_iter()
+            .any(|end| is_out(NodeOrCable::Port(end)))
+            || is_out(NodeOrCable::Node(there.node));
         self.graph.find(there.node).filter(|_| !is_out)
     }
 

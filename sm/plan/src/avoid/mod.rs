@@ -2,9 +2,8 @@
 //!
 //! [`Avoid`] is the set of such parts, each with its [`Reason`]: an operator drained the part, or
 //! the part is unhealthy. Reachability has precedence over the set: [`Avoid::resolve`] decides
-//! which cables of a fabric routes do without, and which parts routes use nevertheless because
-//! ports would be cut off otherwise. [`Avoid::try_add`] refuses parts whose removal would cut ports
-//! off.
+//! which cables of a fabric routes avoid, and which parts routes use nevertheless, because ports
+//! would be cut off otherwise. [`Avoid::try_add`] refuses parts whose removal would cut ports off.
 //!
 //! An avoided part keeps its LIDs and stays managed. An avoided switch keeps its cables to one
 //! neighbour, so that its port 0 and its hosts stay reachable, while no transit packets pass
@@ -38,19 +37,19 @@ pub(crate) const MAX_PARTS: usize = 1024;
 
 /// A part of the fabric, present or not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Part {
+pub enum NodeOrCable {
     /// A node with all its cables.
     Node(Guid),
-    /// The cable at a port, whichever cable that is.
+    /// The cable at a port, also if another cable replaces it.
     Port(PortKey),
 }
 
-impl Part {
+impl NodeOrCable {
     /// The port, or port 0 of the node.
     pub fn key(self) -> PortKey {
         match self {
-            Part::Node(guid) => PortKey::new(guid, PortNum::ZERO),
-            Part::Port(key) => key,
+            NodeOrCable::Node(guid) => PortKey::new(guid, PortNum::ZERO),
+            NodeOrCable::Port(key) => key,
         }
     }
 
@@ -62,8 +61,8 @@ impl Part {
     /// Whether the part is in the fabric. A port is in the fabric if it has a cable.
     pub fn is_there(self, fabric: &Fabric) -> bool {
         match self {
-            Part::Node(guid) => fabric.find(guid).is_some(),
-            Part::Port(key) => {
+            NodeOrCable::Node(guid) => fabric.find(guid).is_some(),
+            NodeOrCable::Port(key) => {
                 let at = fabric.find_port(key);
                 at.is_some_and(|at| fabric.port(at).peer.is_some())
             }
@@ -103,7 +102,7 @@ pub enum Reason {
 /// The parts that routes avoid; at most `MAX_PARTS`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Avoid {
-    parts: BTreeMap<Part, Reason>,
+    parts: BTreeMap<NodeOrCable, Reason>,
 }
 
 /// Reason why parts were not added.
@@ -124,12 +123,12 @@ impl Avoid {
     }
 
     /// The parts with their reasons, ascending.
-    pub fn parts(&self) -> impl Iterator<Item = (Part, &Reason)> {
+    pub fn parts(&self) -> impl Iterator<Item = (NodeOrCable, &Reason)> {
         self.parts.iter().map(|(&part, reason)| (part, reason))
     }
 
     /// The drained parts, ascending.
-    pub fn drained(&self) -> impl Iterator<Item = (Part, &Drained)> {
+    pub fn drained(&self) -> impl Iterator<Item = (NodeOrCable, &Drained)> {
         self.parts().filter_map(|(part, reason)| match reason {
             Reason::Drained(drained) => Some((part, drained)),
             Reason::Unhealthy(_) => None,
@@ -140,26 +139,26 @@ impl Avoid {
     pub fn disabled(&self) -> impl Iterator<Item = PortKey> {
         let disabled = self.drained().filter(|(_, drained)| drained.disabled);
         disabled.filter_map(|(part, _)| match part {
-            Part::Node(_) => None,
-            Part::Port(key) => Some(key),
+            NodeOrCable::Node(_) => None,
+            NodeOrCable::Port(key) => Some(key),
         })
     }
 
     /// The reason for avoiding a part; `None` if the set lacks it.
-    pub fn reason(&self, part: Part) -> Option<&Reason> {
+    pub fn reason(&self, part: NodeOrCable) -> Option<&Reason> {
         self.parts.get(&part)
     }
 
     /// Adds all of `parts`, if their removal cuts no port of `fabric` off; otherwise adds none. A
     /// drained part stays drained if it also becomes unhealthy, and an unhealthy part becomes
-    /// drained. Routes do without the cables in `damped` (each given by either end) in any case.
+    /// drained. Routes avoid the cables in `damped` (each given by either end) in any case.
     ///
     /// # Errors
-    /// Ports would be cut off that were not before, other than ports of drained nodes; or there
-    /// would be too many parts. The set is unchanged in both cases.
+    /// The parts would newly cut off ports other than ports of drained nodes, or the set would have
+    /// too many parts. The set is unchanged in both cases.
     pub fn try_add(
         &mut self,
-        parts: &BTreeMap<Part, Reason>,
+        parts: &BTreeMap<NodeOrCable, Reason>,
         fabric: &Fabric,
         damped: &BTreeSet<PortKey>,
     ) -> Result<(), AvoidError> {
@@ -174,8 +173,8 @@ impl Avoid {
     /// these parts before.
     ///
     /// # Errors
-    /// There would be too many parts. The set is unchanged then.
-    pub fn add(&mut self, parts: &BTreeMap<Part, Reason>) -> Result<(), AvoidError> {
+    /// The set would have too many parts, and is unchanged.
+    pub fn add(&mut self, parts: &BTreeMap<NodeOrCable, Reason>) -> Result<(), AvoidError> {
         let fresh = parts.keys().filter(|part| !self.parts.contains_key(part));
         if self.parts.len() + fresh.count() > MAX_PARTS {
             return Err(AvoidError::TooMany);
@@ -196,7 +195,7 @@ impl Avoid {
 
     /// Replaces all unhealthy parts by `parts`, up to the bound of the set. Returns whether the set
     /// has changed.
-    pub fn replace_unhealthy(&mut self, parts: &BTreeMap<Part, String>) -> bool {
+    pub fn replace_unhealthy(&mut self, parts: &BTreeMap<NodeOrCable, String>) -> bool {
         let before = self.clone();
         self.parts.retain(|part, reason| {
             matches!(reason, Reason::Drained(_)) || parts.contains_key(part)
@@ -212,23 +211,27 @@ impl Avoid {
     }
 
     /// Removes drained parts from the set. Returns how many were in it.
-    pub fn undrain(&mut self, parts: &BTreeSet<Part>) -> usize {
+    pub fn undrain(&mut self, parts: &BTreeSet<NodeOrCable>) -> usize {
         let before = self.parts.len();
         self.parts
             .retain(|part, reason| matches!(reason, Reason::Unhealthy(_)) || !parts.contains(part));
         before - self.parts.len()
     }
 
-    /// The drained part that `part` refers to. A port may also be the other end of the cable, now
-    /// or at the time of the drain.
-    pub fn drained_at(&self, part: Part, fabric: &Fabric) -> Option<Part> {
-        let is_drained = |part: &Part| matches!(self.parts.get(part), Some(Reason::Drained(_)));
-        let Part::Port(key) = part else {
+    /// The drained part that `part` names. A port also names the drained cable of which it is the
+    /// other end, now or at the time of the drain.
+    pub fn drained_at(&self, part: NodeOrCable, fabric: &Fabric) -> Option<NodeOrCable> {
+        let is_drained =
+            |part: &NodeOrCable| matches!(self.parts.get(part), Some(Reason::Drained(_)));
+        let NodeOrCable::Port(key) = part else {
             return Some(part).filter(is_drained);
         };
         let peer = fabric.find_port(key).and_then(|at| fabric.port(at).peer);
-        let now = [Some(key), peer].into_iter().flatten().map(Part::Port);
-        let then = |&(part, drained): &(Part, &Drained)| {
+        let now = [Some(key), peer]
+            .into_iter()
+            .flatten()
+            .map(NodeOrCable::Port);
+        let then = |&(part, drained): &(NodeOrCable, &Drained)| {
             drained.peer == Some(key) && !part.is_there(fabric)
         };
         let found = now.into_iter().find(is_drained);

@@ -7,7 +7,8 @@ use rsm_model::fabric::Fabric;
 
 use super::graph::{Graph, Joined};
 
-/// The links among `candidates` that join switches of `fabric` which no cable outside `out` joins.
+/// The links among `candidates` that routes need, because they join switches of `fabric` that no
+/// cable outside `out` joins.
 ///
 /// Links are given by either end, and all candidates are in `out`. Earlier candidates are chosen
 /// before later ones, and only as many candidates as are required to join the same switches as all

@@ -7,7 +7,7 @@ use rsm_ids::{Guid, Lid, PortKey};
 use rsm_model::fabric::Fabric;
 use rsm_routing::tables::Lft;
 
-use super::Part;
+use super::NodeOrCable;
 
 /// The LIDs whose packets the forwarding tables lead over a part.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -25,7 +25,7 @@ pub struct Over {
 /// `table` returns the table of a switch. `None` if the part is absent, or a neighbour has no
 /// table.
 pub fn over<'a>(
-    part: Part,
+    part: NodeOrCable,
     fabric: &Fabric,
     top: Lid,
     own: &BTreeSet<Lid>,
@@ -53,14 +53,14 @@ pub fn over<'a>(
 }
 
 /// The ports of switches by which packets enter a part; `None` if the part is absent.
-fn exits(part: Part, fabric: &Fabric) -> Option<Vec<PortKey>> {
+fn exits(part: NodeOrCable, fabric: &Fabric) -> Option<Vec<PortKey>> {
     let ends: Vec<PortKey> = match part {
-        Part::Node(guid) => fabric
+        NodeOrCable::Node(guid) => fabric
             .node_of(guid)?
             .cables()
             .map(|(_, there)| there)
             .collect(),
-        Part::Port(key) => {
+        NodeOrCable::Port(key) => {
             let peer = fabric.port(fabric.find_port(key)?).peer?;
             vec![key, peer]
         }

@@ -1,5 +1,5 @@
-//! Decides which cables of a fabric routes do without. Reachability has precedence over every part
-//! to avoid.
+//! Decides which cables of a fabric routes avoid. Reachability has precedence over every part to
+//! avoid.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +7,21 @@ use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 
 use super::graph::{Graph, Joined};
-use super::{Avoid, Part, Reason};
+use super::{Avoid, NodeOrCable, Reason};
 
 /// The effect of an [`Avoid`] on a fabric.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Resolved {
-    /// The cables between switches that routes do without, each given by its lower end.
+    /// The cables between switches that routes avoid, each given by its lower end.
     pub out: BTreeSet<PortKey>,
     /// Parts that routes use nevertheless, because switches or their hosts would be cut off
     /// otherwise.
-    pub in_use: BTreeSet<Part>,
+    pub in_use: BTreeSet<NodeOrCable>,
 }
 
 impl Avoid {
-    /// Decides which cables of `fabric` routes do without. Routes do without the cables in `damped`
-    /// (each given by either end) in any case.
+    /// Decides which cables of `fabric` routes avoid. Routes avoid the cables in `damped` (each
+    /// given by either end) in any case.
     ///
     /// All switches and hosts that the cables of `fabric` join stay joined. If that requires parts
     /// of the set, routes use unhealthy parts first, then the parts drained longest ago: work on a
@@ -47,8 +47,8 @@ impl Avoid {
     }
 
     /// The parts, in the order in which routes use them again.
-    fn by_urgency(&self) -> Vec<Part> {
-        let mut parts: Vec<Part> = self.parts.keys().copied().collect();
+    fn by_urgency(&self) -> Vec<NodeOrCable> {
+        let mut parts: Vec<NodeOrCable> = self.parts.keys().copied().collect();
         parts.sort_by_key(|part| match &self.parts[part] {
             Reason::Unhealthy(_) => None,
             Reason::Drained(drained) => Some(drained.since_unix_ms),
@@ -66,7 +66,7 @@ struct Resolving<'a> {
     switch_out: Vec<bool>,
     carries: Vec<bool>,
     joined: Joined,
-    in_use: BTreeSet<Part>,
+    in_use: BTreeSet<NodeOrCable>,
 }
 
 impl<'a> Resolving<'a> {
@@ -75,12 +75,12 @@ impl<'a> Resolving<'a> {
         let mut switch_out = vec![false; graph.switches.len()];
         for part in avoid.parts.keys() {
             match *part {
-                Part::Node(guid) => {
+                NodeOrCable::Node(guid) => {
                     if let Some(switch) = graph.find(guid) {
                         switch_out[switch] = true;
                     }
                 }
-                Part::Port(port) => {
+                NodeOrCable::Port(port) => {
                     if let Some(cable) = graph.cable(port) {
                         cable_out[cable] = true;
                     }
@@ -148,9 +148,9 @@ impl<'a> Resolving<'a> {
         self.joined.join(self.graph.cables[cable].ends);
     }
 
-    /// Uses parts again, in the order of `parts`, until all switches are joined that the cables can
-    /// join.
-    fn use_again(&mut self, mut parts: Vec<Part>) {
+    /// Readmits parts, in the order of `parts`, until the cables in use join all switches that any
+    /// cables can join.
+    fn use_again(&mut self, mut parts: Vec<NodeOrCable>) {
         let wanted = Joined::by(self.graph, |_| true).sets();
         while self.joined.sets() > wanted {
             let before = self.joined.sets();
@@ -180,9 +180,9 @@ impl<'a> Resolving<'a> {
     }
 
     /// The cables that carry packets again if `part` is used, unless another part blocks them.
-    fn cables_of(&self, part: Part) -> Vec<usize> {
+    fn cables_of(&self, part: NodeOrCable) -> Vec<usize> {
         match part {
-            Part::Node(guid) => {
+            NodeOrCable::Node(guid) => {
                 let Some(switch) = self.graph.find(guid) else {
                     return Vec::new();
                 };
@@ -192,7 +192,7 @@ impl<'a> Resolving<'a> {
                 });
                 free.collect()
             }
-            Part::Port(port) => {
+            NodeOrCable::Port(port) => {
                 let cable = self.graph.cable(port);
                 let alone = |cable: &usize| {
                     let ends = self.graph.cables[*cable].ends;
@@ -210,15 +210,15 @@ impl<'a> Resolving<'a> {
         !cables.any(|&cable| self.carries[cable])
     }
 
-    fn take_back(&mut self, part: Part, cables: &[usize]) {
+    fn take_back(&mut self, part: NodeOrCable, cables: &[usize]) {
         self.in_use.insert(part);
         match part {
-            Part::Node(guid) => {
+            NodeOrCable::Node(guid) => {
                 if let Some(switch) = self.graph.find(guid) {
                     self.switch_out[switch] = false;
                 }
             }
-            Part::Port(port) => {
+            NodeOrCable::Port(port) => {
                 if let Some(cable) = self.graph.cable(port) {
                     self.cable_out[cable] = false;
                 }

@@ -6,7 +6,7 @@ use rsm_model::fabric::Fabric;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::generate::generate;
 
-use super::{Avoid, AvoidError, Drained, Part, Reason};
+use super::{Avoid, AvoidError, Drained, NodeOrCable, Reason};
 use crate::policy::Policy;
 use crate::{Plan, PlanJob};
 
@@ -33,12 +33,12 @@ fn drained(since_unix_ms: u64) -> Reason {
     })
 }
 
-fn parts(parts: impl IntoIterator<Item = Part>) -> BTreeMap<Part, Reason> {
+fn parts(parts: impl IntoIterator<Item = NodeOrCable>) -> BTreeMap<NodeOrCable, Reason> {
     let parts = parts.into_iter().zip(1..);
     parts.map(|(part, since)| (part, drained(since))).collect()
 }
 
-fn avoid(wanted: impl IntoIterator<Item = Part>) -> Arc<Avoid> {
+fn avoid(wanted: impl IntoIterator<Item = NodeOrCable>) -> Arc<Avoid> {
     let mut avoid = Avoid::default();
     avoid.add(&parts(wanted)).unwrap();
     Arc::new(avoid)
@@ -64,7 +64,7 @@ fn cables(fabric: &Fabric) -> Vec<PortKey> {
     links.map(|(a, _)| fabric.key(a)).collect()
 }
 
-fn leads_over(plan: &Plan, part: Part) -> usize {
+fn leads_over(plan: &Plan, part: NodeOrCable) -> usize {
     let found = plan.lids_over(part, |guid| plan.table(guid));
     found.expect("it is there").over.len()
 }
@@ -82,14 +82,14 @@ fn no_entry_leads_over_a_drained_spine_but_to_its_own_lid() {
     let fabric = fabric(TREE);
     let (_, spines) = tiers(&fabric);
     let first = planned(&PlanJob::first(fabric.clone(), Arc::default()));
-    assert!(leads_over(&first, Part::Node(spines[0])) > 0);
+    assert!(leads_over(&first, NodeOrCable::Node(spines[0])) > 0);
     let job = PlanJob {
-        avoid: avoid([Part::Node(spines[0])]),
+        avoid: avoid([NodeOrCable::Node(spines[0])]),
         ..PlanJob::after(&first, fabric)
     };
     let plan = planned(&job);
     assert_all_reachable(&plan);
-    assert_eq!(leads_over(&plan, Part::Node(spines[0])), 0);
+    assert_eq!(leads_over(&plan, NodeOrCable::Node(spines[0])), 0);
     assert!(plan.avoided.in_use.is_empty());
     assert!(
         plan.table(spines[0]).is_some(),
@@ -105,7 +105,7 @@ fn no_entry_leads_over_a_drained_spine_but_to_its_own_lid() {
 #[test]
 fn a_drained_cable_carries_nothing_and_others_take_over() {
     let fabric = fabric(TREE);
-    let cable = Part::Port(cables(&fabric)[0]);
+    let cable = NodeOrCable::Port(cables(&fabric)[0]);
     let plan = planned(&PlanJob {
         avoid: avoid([cable]),
         ..PlanJob::first(fabric, Arc::default())
@@ -123,7 +123,7 @@ fn draining_a_leaf_is_refused_with_its_hosts_unless_they_are_drained_too() {
     let leaf = *leaves.iter().find(|&&leaf| leaf != own_leaf).unwrap();
     let mut avoid = Avoid::default();
     let none = BTreeSet::new();
-    let wanted = parts([Part::Node(leaf)]);
+    let wanted = parts([NodeOrCable::Node(leaf)]);
     let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&wanted, &fabric, &none) else {
         panic!("its hosts have no other cable");
     };
@@ -132,9 +132,9 @@ fn draining_a_leaf_is_refused_with_its_hosts_unless_they_are_drained_too() {
     let node = fabric.node_of(leaf).unwrap();
     let hosts = node.cables().map(|(_, there)| there.node);
     let hosts = hosts.filter(|&guid| !fabric.node_of(guid).unwrap().is_switch());
-    let all = parts(hosts.chain([leaf]).map(Part::Node));
+    let all = parts(hosts.chain([leaf]).map(NodeOrCable::Node));
     assert_eq!(avoid.try_add(&all, &fabric, &none), Ok(()));
-    let own = parts([Part::Node(own_leaf)]);
+    let own = parts([NodeOrCable::Node(own_leaf)]);
     let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&own, &fabric, &none) else {
         panic!("the subnet manager hangs there");
     };
@@ -150,9 +150,9 @@ fn a_spine_with_an_aggregation_node_may_be_drained() {
     let spines: Vec<Guid> = spines.map(|node| node.guid).collect();
     assert_eq!(spines.len(), 2);
     let (mut avoid, none) = (Avoid::default(), BTreeSet::new());
-    let one = parts([Part::Node(spines[0])]);
+    let one = parts([NodeOrCable::Node(spines[0])]);
     assert_eq!(avoid.try_add(&one, &fabric, &none), Ok(()));
-    let other = parts([Part::Node(spines[1])]);
+    let other = parts([NodeOrCable::Node(spines[1])]);
     let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&other, &fabric, &none) else {
         panic!("the leaves have no other spine");
     };
@@ -173,12 +173,12 @@ fn a_host_may_be_drained_and_its_switch_port_may_not() {
     let none = BTreeSet::new();
     let exit = fabric.port(host).peer.unwrap();
     let mut avoid = Avoid::default();
-    let from_switch = parts([Part::Port(exit)]);
+    let from_switch = parts([NodeOrCable::Port(exit)]);
     let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&from_switch, &fabric, &none) else {
         panic!("the host has no other cable");
     };
     assert_eq!(cut_off.ports, [key]);
-    for part in [Part::Node(key.node), Part::Port(key)] {
+    for part in [NodeOrCable::Node(key.node), NodeOrCable::Port(key)] {
         assert_eq!(avoid.try_add(&parts([part]), &fabric, &none), Ok(()));
     }
     assert_eq!(avoid.resolve(&fabric, &none).out, none, "its routes stay");
@@ -190,9 +190,9 @@ fn the_last_spine_cannot_be_drained_and_is_used_again_when_the_other_dies() {
     let (_, spines) = tiers(&fabric);
     let none = BTreeSet::new();
     let mut both = Avoid::default();
-    both.try_add(&parts([Part::Node(spines[0])]), &fabric, &none)
+    both.try_add(&parts([NodeOrCable::Node(spines[0])]), &fabric, &none)
         .unwrap();
-    let second = parts([Part::Node(spines[1])]);
+    let second = parts([NodeOrCable::Node(spines[1])]);
     assert!(matches!(
         both.try_add(&second, &fabric, &none),
         Err(AvoidError::CutOff(_))
@@ -206,9 +206,12 @@ fn the_last_spine_cannot_be_drained_and_is_used_again_when_the_other_dies() {
     let cut = dead.cables().map(|(here, _)| here).collect();
     let left = Arc::new(fabric.without(&cut));
     let plan = planned(&PlanJob::after(&first, left));
-    assert_eq!(plan.avoided.in_use, BTreeSet::from([Part::Node(spines[0])]));
+    assert_eq!(
+        plan.avoided.in_use,
+        BTreeSet::from([NodeOrCable::Node(spines[0])])
+    );
     assert_eq!(plan.report.unreachable_pairs, 0);
-    assert!(leads_over(&plan, Part::Node(spines[0])) > 0);
+    assert!(leads_over(&plan, NodeOrCable::Node(spines[0])) > 0);
     let in_use = plan
         .findings
         .iter()
@@ -224,7 +227,7 @@ fn parts_on_trial_that_would_cut_ports_off_refuse_the_plan() {
     let fabric = fabric(TREE);
     let (leaves, _) = tiers(&fabric);
     let job = PlanJob {
-        avoid: avoid([Part::Node(leaves[3])]),
+        avoid: avoid([NodeOrCable::Node(leaves[3])]),
         avoided_before: Some(Arc::default()),
         ..PlanJob::first(fabric, Arc::default())
     };
@@ -262,14 +265,14 @@ impl Dice {
 }
 
 /// Some switches and cables, drained whatever they cut off.
-fn some_parts(fabric: &Fabric, dice: &mut Dice) -> Vec<Part> {
+fn some_parts(fabric: &Fabric, dice: &mut Dice) -> Vec<NodeOrCable> {
     let switches: Vec<Guid> = fabric.switches().map(|(_, node)| node.guid).collect();
     let cables = cables(fabric);
     let mut parts = Vec::new();
     for _ in 0..=dice.roll(4) {
         parts.push(match dice.roll(2) {
-            0 => Part::Node(switches[dice.roll(switches.len())]),
-            _ => Part::Port(cables[dice.roll(cables.len())]),
+            0 => NodeOrCable::Node(switches[dice.roll(switches.len())]),
+            _ => NodeOrCable::Port(cables[dice.roll(cables.len())]),
         });
     }
     parts
@@ -279,7 +282,9 @@ fn some_parts(fabric: &Fabric, dice: &mut Dice) -> Vec<Part> {
 fn lids_at_drained(plan: &Plan) -> BTreeSet<u16> {
     let mut lids = BTreeSet::new();
     for (part, _) in plan.avoided.avoid.parts() {
-        let Part::Node(guid) = part else { continue };
+        let NodeOrCable::Node(guid) = part else {
+            continue;
+        };
         let fabric = &plan.fabric;
         let near = fabric
             .node_of(guid)

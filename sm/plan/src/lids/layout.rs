@@ -43,7 +43,8 @@ pub(super) fn by_wiring(fabric: &Fabric) -> Layout {
 /// In the table of a switch, entries that go up by one port are then mostly adjacent, and so are
 /// the entries that go down to one subtree. A fault therefore changes fewer blocks, and the loss of
 /// a switch next to the leaves a twentieth of them (`rsm-routing`'s bench `fabric_tree` has the
-/// figures). If such a row of LIDs fills blocks, the first row begins at a block.
+/// figures). If such a row of LIDs fills whole blocks, the first row begins at the start of a
+/// block.
 ///
 /// `any` is an assignment with a LID for every port.
 pub(super) fn by_index(

@@ -2,17 +2,18 @@
 //!
 //! Precedence (invariant: a LID in use never moves unless two ports hold it):
 //!
-//! 1. A port keeps the LID that it holds; where another host has written it, the claimed one. If
-//!    two ports hold one LID, the port with the persisted claim keeps it, else the port with the
-//!    lower GUID; a port that got it while another manager assigned LIDs, too, comes last
-//!    ([`LidRights`]). With a floating LID, this manager's port comes first, and takes its claimed
-//!    LID from a port without a claim to it.
+//! 1. A port keeps the LID that it holds; if another host has overwritten that LID, the port gets
+//!    its claimed LID back. If two ports hold one LID, the port with the persisted claim keeps it,
+//!    else the port with the lower GUID; a port whose LID was assigned while the fabric was
+//!    partitioned comes last ([`LidRights`]). With a floating LID, this manager's port comes first,
+//!    and takes its claimed LID from a port without a claim to it.
 //! 2. A port that holds no LID gets its claimed LID, if that is free.
-//! 3. All other ports get the lowest free LIDs, those claimed by absent ports last. While another
-//!    manager may assign LIDs, too, they get LIDs of a block (`assign_with_rights`).
+//! 3. All other ports get the lowest free LIDs; LIDs that absent ports claim come last. While
+//!    another manager may assign LIDs as well, these ports get LIDs of a block
+//!    (`assign_with_rights`).
 //!
-//! No LID lies beyond the smallest forwarding table, except that of a switch too small for the LIDs
-//! in use, which gets none itself (`table_limit`).
+//! No LID lies beyond the smallest forwarding table. The table of a switch that is too small for
+//! the LIDs in use does not count, and that switch gets no LID (`table_limit`).
 //!
 //! An operator can have all LIDs assigned anew (`assign_anew`).
 //!
@@ -40,11 +41,12 @@ pub use self::vports::claims_of as vport_claims;
 pub use crate::lid_plan::{Claim, Claims, LidPlan};
 use crate::policy::Policy;
 
-/// Rights to LIDs that neither a claim nor a held LID shows.
+/// Constraints on LID assignment beyond claims and held LIDs.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LidRights {
-    /// Lowest of the new LIDs, as far as there is room; `None` for the lowest free LIDs. A block is
-    /// used while the fabric is partitioned, because another manager may assign LIDs as well.
+    /// First LID of the block from which new LIDs are assigned while it has room; `None` for the
+    /// lowest free LIDs. While the fabric is partitioned, new LIDs come from a block, because
+    /// another manager may assign LIDs as well.
     pub block: Option<Lid>,
     /// GUIDs of the ports that got their LIDs while the fabric was partitioned. The other manager
     /// does not know these LIDs: once the partitions meet, another holder of such a LID has the
@@ -66,15 +68,17 @@ struct Space {
 
 impl Space {
     fn is_free(&self, claim: Claim) -> bool {
-        self.is_in_nobodys_way(claim, 0)
+        self.is_free_except_for(claim, 0)
     }
 
     /// Whether no port other than `owner` has a LID of `claim`.
     fn is_free_for(&self, claim: Claim, owner: usize) -> bool {
-        self.is_in_nobodys_way(claim, owner as u32 + 1)
+        self.is_free_except_for(claim, owner as u32 + 1)
     }
 
-    fn is_in_nobodys_way(&self, claim: Claim, mark: u32) -> bool {
+    /// Whether `claim` is a valid range of LIDs of which each is free or has the mark `mark` in
+    /// `owner`.
+    fn is_free_except_for(&self, claim: Claim, mark: u32) -> bool {
         let (base, count) = (claim.base.0, claim.lmc.lids());
         claim.base.is_unicast()
             && claim.lmc.aligns(claim.base)

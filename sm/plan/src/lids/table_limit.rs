@@ -1,4 +1,4 @@
-//! How far the forwarding tables of switches reach.
+//! The highest LID for which the forwarding tables of switches have entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,19 +13,20 @@ use super::Claims;
 pub(super) struct TableLimit {
     /// The highest LID to give.
     pub(super) last: u16,
-    /// Switches without a LID: more ports have LIDs beyond their tables than they have cables.
+    /// Switches that get no LID, because more ports have LIDs beyond the switch's table than the
+    /// switch has cables.
     pub(super) too_small: BTreeSet<Guid>,
     /// The highest LIDs of the ports in use, ascending.
     used: Vec<u16>,
 }
 
 impl TableLimit {
-    /// The limit for a fabric whose ports keep the LIDs that they hold or claim; without `claims`,
-    /// every port gets a new one, and the smallest table is the limit.
+    /// The limit for a fabric whose ports keep the LIDs that they hold or claim. Without `claims`,
+    /// every port gets a new LID, and the smallest table is the limit.
     ///
-    /// A LID in use must not move because a switch with a small table was plugged in, or a host
-    /// calls itself one: such a switch takes no part. A LID beyond the tables of all switches must
-    /// not disable those: the port that holds it gets another one.
+    /// A LID in use must not move because a new switch has a small table, or a host claims to be
+    /// such a switch: such a switch does not count. In turn, a LID beyond the tables of all
+    /// switches must not exclude these: the port that holds the LID gets another one.
     pub(super) fn of(fabric: &Fabric, claims: Option<&Claims>) -> TableLimit {
         let mut used: Vec<u16> = match claims {
             Some(claims) => last_lids(fabric, claims).collect(),
@@ -104,7 +105,7 @@ fn last_entry(node: &Node) -> Option<u16> {
     (entries > 1).then(|| entries - 1)
 }
 
-/// Whether the manager's port is one of the switch, or cabled to it.
+/// Whether the manager's port belongs to the switch, or is cabled to it.
 fn is_next_to_manager(fabric: &Fabric, switch: &Node) -> bool {
     let Some(local) = fabric.local else {
         return false;

@@ -33,8 +33,8 @@ struct Candidate<'a> {
     vport: &'a VPort,
 }
 
-/// Adds the LIDs of all virtual ports to `plan`, replacing those that it has. New ones start at
-/// `block`, as far as there is room. Without `claims`, all LIDs are given anew.
+/// Assigns LIDs to all virtual ports in `plan`, replacing earlier ones. New LIDs come from `block`
+/// on while there is room. Without `claims`, all LIDs are new.
 pub(super) fn assign(
     fabric: &Fabric,
     claims: Option<&Claims>,

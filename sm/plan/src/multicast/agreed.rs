@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_ids::Lid;
 use rsm_model::mft_image::HeldMasks;
-use rsm_routing::mcast::{GroundDelta, Mft};
+use rsm_routing::mcast::{BasisDelta, Mft};
 use rsm_routing::topology::{SwitchIdx, Topology};
 
 /// Held and planned table of each switch, by its number, if they were found equal. Two tables at
@@ -23,7 +23,7 @@ impl Agreed {
     /// to the new fabric. Returns also the multicast LIDs that differ.
     pub(super) fn follow(
         &self,
-        delta: &GroundDelta,
+        delta: &BasisDelta,
         held: &[Arc<Mft>],
         planned: &[Arc<Mft>],
     ) -> (Agreed, BTreeSet<Lid>) {

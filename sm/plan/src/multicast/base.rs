@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rsm_ids::Guid;
 use rsm_model::fabric::Fabric;
-use rsm_routing::mcast::{Ground, GroundDelta, Group, Member, Orientation};
+use rsm_routing::mcast::{BasisDelta, Group, Member, MulticastBasis, Orientation};
 use rsm_routing::topology::Topology;
 
 use super::places::Places;
@@ -14,14 +14,14 @@ use crate::groups::GroupMembers;
 /// groups.
 #[derive(Debug)]
 pub struct Base {
-    pub(super) ground: Ground,
+    pub(super) basis: MulticastBasis,
     places: Places,
 }
 
 /// The difference between two bases.
 #[derive(Debug, Default)]
 pub(super) struct BaseDelta {
-    pub(super) ground: GroundDelta,
+    pub(super) basis: BasisDelta,
     /// Ports that moved, appeared or vanished.
     moved: BTreeSet<Guid>,
 }
@@ -35,7 +35,7 @@ impl Base {
     ) -> Base {
         let capacities = capacities(fabric, topology);
         Base {
-            ground: Ground::new(topology, &capacities, orientation, unicast_follows),
+            basis: MulticastBasis::new(topology, &capacities, orientation, unicast_follows),
             places: Places::of(topology),
         }
     }
@@ -54,15 +54,15 @@ impl Base {
         unicast_follows: bool,
     ) -> Result<(Base, BaseDelta), &'static str> {
         let capacities = capacities(fabric, topology);
-        let (ground, delta) =
-            self.ground
+        let (basis, delta) =
+            self.basis
                 .follow(before, topology, &capacities, orientation, unicast_follows)?;
         let (places, moved) = self.places.follow(before, topology, &delta)?;
         let delta = BaseDelta {
-            ground: delta,
+            basis: delta,
             moved,
         };
-        Ok((Base { ground, places }, delta))
+        Ok((Base { basis, places }, delta))
     }
 
     /// The members of a multicast LID with their places in the topology, sorted. Ports outside the

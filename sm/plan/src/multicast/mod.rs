@@ -65,7 +65,7 @@ impl Multicast {
 
     /// The up*/down* order of the trees.
     pub(super) fn orientation(&self) -> &Orientation {
-        self.base.ground.orientation()
+        self.base.basis.orientation()
     }
 
     /// The multicast LIDs whose tree may differ from the plan before, or whose planned masks some
@@ -224,8 +224,8 @@ fn follow(
     held: &[Arc<Mft>],
 ) -> Result<Planned, &'static str> {
     let (base, delta) = follow_base(job, previous)?;
-    let earlier = Earlier::new(&previous.trees, &previous.tables, &delta.ground);
-    let (agreed, held_otherwise) = previous.agreed.follow(&delta.ground, held, &earlier.tables);
+    let earlier = Earlier::new(&previous.trees, &previous.tables, &delta.basis);
+    let (agreed, held_otherwise) = previous.agreed.follow(&delta.basis, held, &earlier.tables);
     let groups = follow_groups(job, previous, &base, &earlier, &delta);
     let Followed {
         trees,
@@ -233,7 +233,7 @@ fn follow(
         concerned,
     } = mcast::follow(
         &trees_job(job, &base, &groups, &held_masks(held)),
-        &delta.ground,
+        &delta.basis,
         earlier,
         &held_otherwise,
     )?;
@@ -253,7 +253,7 @@ fn follow_base(
 ) -> Result<(Arc<Base>, BaseDelta), &'static str> {
     let is_same = Arc::ptr_eq(job.topology, &previous.topology)
         && job.orientation == previous.orientation()
-        && job.unicast_follows == previous.base.ground.unicast_follows();
+        && job.unicast_follows == previous.base.basis.unicast_follows();
     if is_same {
         return Ok((previous.base.clone(), BaseDelta::default()));
     }
@@ -309,7 +309,7 @@ fn trees_job<'a>(
     mcast::Job {
         topology: job.topology,
         routing: job.routing,
-        ground: &base.ground,
+        basis: &base.basis,
         groups,
         held,
     }

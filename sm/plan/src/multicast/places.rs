@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rsm_ids::{Guid, PortNum};
-use rsm_routing::mcast::GroundDelta;
+use rsm_routing::mcast::BasisDelta;
 use rsm_routing::topology::{Destination, SwitchIdx, Topology};
 
 /// The switch at the other end of a port's cable, and its port number there; for port 0 of a
@@ -46,7 +46,7 @@ impl Places {
         &self,
         before: &Topology,
         after: &Topology,
-        delta: &GroundDelta,
+        delta: &BasisDelta,
     ) -> Result<(Places, BTreeSet<Guid>), &'static str> {
         const AMBIGUOUS: &str = "several ports have one GUID";
         if self.is_ambiguous {

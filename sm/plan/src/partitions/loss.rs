@@ -84,7 +84,7 @@ pub fn all_losses(
     losses.filter(|(_, loss)| !loss.is_none()).collect()
 }
 
-/// A port's membership in a partition, as far as it decides which ports can communicate.
+/// A port's membership in a partition, which decides with which ports it can communicate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Standing {
     None,

@@ -27,7 +27,7 @@ const OFF_ORDER: &str = "multicast packets and unicast ones could wait for each 
 /// Reason why there are no multicast trees to follow.
 const NO_TREES: &str = "no multicast trees are in force";
 
-/// The unicast tables from the held ones to the planned ones.
+/// The sequence of unicast tables from the held ones to the planned ones.
 pub(super) struct UnicastWay<'a> {
     /// The tables in force, in the order of the topology's switches.
     pub(super) held: &'a Tables,
@@ -81,7 +81,7 @@ pub(super) fn replan(job: &PlanJob, basis: &Plan) -> Plan {
     plan
 }
 
-/// Plans multicast on the plan's routes. If the proof refuses the trees, reports that; the
+/// Plans multicast on the plan's routes. If the proof refuses the trees, adds a finding; the
 /// multicast tables of switches then keep their content.
 fn add_trees(
     plan: &mut Plan,

@@ -76,8 +76,8 @@ fn plan_around(job: &PlanJob) -> Result<Outcome, PlanError> {
     }
 }
 
-/// Plans without the cables in the job's `damped`, which include the cables of `avoided`, with the
-/// first engine of the policy that finds routes.
+/// Plans with the first engine of the policy that finds routes. Routes avoid the cables in the
+/// job's `damped`, which include the cables of `avoided`.
 fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError> {
     if let JobKind::Multicast { routes } = &job.kind {
         return Ok(Outcome::Plan(Arc::new(groups::replan(job, routes))));

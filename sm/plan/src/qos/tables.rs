@@ -10,7 +10,7 @@ use rsm_routing::lanes::Row;
 
 use super::{PortClass, Qos, QosSet, fold};
 
-/// PortInfo and cables of a subnet, as far as QoS tables need them.
+/// PortInfo and cables of a subnet, from which QoS tables are derived.
 pub trait Subnet {
     /// The kind of the port's node.
     fn kind(&self, port: PortKey) -> Option<NodeType>;

@@ -1,11 +1,11 @@
 //! The transition from the held tables to the planned ones, by interim tables.
 //!
-//! If both tables follow one up*/down* order of the switches, the stages follow that order
-//! (`rsm_routing::verify`): the order of the planned routes, or the order in force if the planned
-//! routes follow it as well, as they do when only detours are removed. The first stage then only
-//! removes the entries in force that make an illegal turn. If the planned routes follow no order,
-//! and some mixture of old and new entries closes a loop, changing entries discard first. In both
-//! cases LID-routed Sets use only entries that stay.
+//! If held and planned tables follow one up*/down* order of the switches, the stages follow that
+//! order (`rsm_routing::verify`): the order of the planned routes, or the order in force if the
+//! planned routes follow it as well, as they do when only detours are removed. The first stage then
+//! only removes the entries in force that make an illegal turn. If the planned routes follow no
+//! order, and some mixture of old and new entries closes a loop, changing entries discard first. In
+//! both cases LID-routed Sets use only entries that stay.
 //!
 //! Hosts continue to send to a host that is gone. A transition is therefore proved for the entries
 //! of every LID in force, even without a destination. If routes use several VLs, such packets have
@@ -33,7 +33,7 @@ use rsm_routing::verify::{IdleLinks, Stages, mixture_is_sound, stages, stages_al
 use self::mute::Around;
 use crate::links::LinkPorts;
 
-/// The forwarding table that one switch holds, as far as it is known.
+/// The known part of the forwarding table that one switch holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HeldTable {
     /// The switch.

@@ -35,14 +35,14 @@ pub(super) struct Around {
     pub(super) has_cut: bool,
 }
 
-fn is_mute(held: &HeldTable) -> bool {
+fn is_unanswering(held: &HeldTable) -> bool {
     held.is_suspect || !held.sent.is_empty()
 }
 
 /// Whether a switch of `topology` is mute.
 pub(super) fn is_any(topology: &Topology, held: &[HeldTable]) -> bool {
     held.iter()
-        .any(|held| is_mute(held) && topology.switch_by_guid(held.switch).is_some())
+        .any(|held| is_unanswering(held) && topology.switch_by_guid(held.switch).is_some())
 }
 
 /// Whether two mute switches are adjacent: entries that are cut elsewhere cannot remove an illegal
@@ -160,7 +160,7 @@ fn mute_switches<'a>(
     held: &'a [HeldTable],
 ) -> BTreeMap<SwitchIdx, &'a HeldTable> {
     held.iter()
-        .filter(|held| is_mute(held))
+        .filter(|held| is_unanswering(held))
         .filter_map(|held| Some((topology.switch_by_guid(held.switch)?, held)))
         .collect()
 }

@@ -15,17 +15,17 @@ use std::sync::Arc;
 use rsm_mad::Time;
 
 use super::limits::{MAX_NOTICES, MAX_QUIET, QUIET};
-use super::news::{News, NoticeSubject};
+use super::published_notice::{NoticeSubject, PublishedNotice};
 
 /// The journal.
 #[derive(Debug, Default)]
 pub(super) struct NoticeJournal {
     /// Notices from number `start` on; `None` for a notice that a later one superseded.
-    list: VecDeque<Option<Arc<News>>>,
+    list: VecDeque<Option<Arc<PublishedNotice>>>,
     start: u64,
     latest: BTreeMap<NoticeSubject, u64>,
     /// Subjects in their quiet time, each with its end and the notice to add then.
-    quiet: BTreeMap<NoticeSubject, (Time, Option<News>)>,
+    quiet: BTreeMap<NoticeSubject, (Time, Option<PublishedNotice>)>,
     timers: BTreeSet<(Time, NoticeSubject)>,
     coalesced: u64,
     dropped: u64,
@@ -33,14 +33,14 @@ pub(super) struct NoticeJournal {
 
 impl NoticeJournal {
     /// Takes in a notice at `now`. Returns whether it was added to the list.
-    pub(super) fn take(&mut self, news: News, now: Time) -> bool {
-        let subject = news.subject();
+    pub(super) fn take(&mut self, published: PublishedNotice, now: Time) -> bool {
+        let subject = published.subject();
         if let Some((_, next)) = self.quiet.get_mut(&subject) {
             self.coalesced += u64::from(next.is_some());
-            *next = Some(news);
+            *next = Some(published);
             return false;
         }
-        self.speak(subject, news, now);
+        self.speak(subject, published, now);
         true
     }
 
@@ -51,8 +51,8 @@ impl NoticeJournal {
             && due <= now
         {
             self.timers.pop_first();
-            if let Some((_, Some(news))) = self.quiet.remove(&subject) {
-                self.speak(subject, news, now);
+            if let Some((_, Some(published))) = self.quiet.remove(&subject) {
+                self.speak(subject, published, now);
                 spoken = true;
             }
         }
@@ -63,14 +63,14 @@ impl NoticeJournal {
         self.timers.first().map(|&(due, _)| due)
     }
 
-    fn speak(&mut self, subject: NoticeSubject, news: News, now: Time) {
+    fn speak(&mut self, subject: NoticeSubject, published: PublishedNotice, now: Time) {
         if self.quiet.len() < MAX_QUIET {
             let until = now + QUIET;
             self.quiet.insert(subject, (until, None));
             self.timers.insert((until, subject));
         }
         let number = self.end();
-        self.list.push_back(Some(Arc::new(news)));
+        self.list.push_back(Some(Arc::new(published)));
         if let Some(before) = self.latest.insert(subject, number)
             && let Some(overtaken) = self.slot(before)
             && overtaken.take().is_some()
@@ -86,7 +86,7 @@ impl NoticeJournal {
         }
     }
 
-    fn slot(&mut self, number: u64) -> Option<&mut Option<Arc<News>>> {
+    fn slot(&mut self, number: u64) -> Option<&mut Option<Arc<PublishedNotice>>> {
         let index = number.checked_sub(self.start)?;
         self.list.get_mut(usize::try_from(index).ok()?)
     }
@@ -102,7 +102,7 @@ impl NoticeJournal {
     }
 
     /// The notice with this number; `None` if it was dropped or superseded.
-    pub(super) fn get(&self, number: u64) -> Option<&Arc<News>> {
+    pub(super) fn get(&self, number: u64) -> Option<&Arc<PublishedNotice>> {
         let index = number.checked_sub(self.start)?;
         self.list.get(usize::try_from(index).ok()?)?.as_ref()
     }

@@ -13,8 +13,8 @@
 mod interest;
 mod journal;
 pub mod limits;
-mod news;
 mod presence;
+mod published_notice;
 mod reports;
 mod saved;
 mod subscribe;
@@ -29,7 +29,7 @@ use rsm_mad::Time;
 
 pub use self::interest::{Interest, Sources};
 use self::journal::NoticeJournal;
-pub use self::news::{Audience, News};
+pub use self::published_notice::{Audience, PublishedNotice};
 pub use self::reports::NoticeReport;
 use self::reports::Reports;
 pub use self::saved::SavedSubscription;
@@ -74,13 +74,13 @@ pub struct Events {
 
 impl Events {
     /// Takes in a notice.
-    pub fn take(&mut self, news: News, now: Time) {
+    pub fn take(&mut self, published: PublishedNotice, now: Time) {
         self.counters.notices += 1;
         if self.reports.is_empty() {
             // There are no subscribers.
             return;
         }
-        if self.journal.take(news, now) {
+        if self.journal.take(published, now) {
             self.reports.wake_all(&self.journal);
         }
     }

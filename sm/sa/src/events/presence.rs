@@ -1,10 +1,10 @@
-//! Ports that appear and vanish, subscribers and others.
+//! Ports that appear and vanish: the effect on subscriptions, and notices about them.
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
 
 use super::limits::KEEP;
-use super::{Events, News};
+use super::{Events, PublishedNotice};
 use crate::directory::Directory;
 
 impl Events {
@@ -30,15 +30,15 @@ impl Events {
         }
         let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
         loop {
-            let news = match (old.peek(), new.peek()) {
+            let published = match (old.peek(), new.peek()) {
                 (None, None) => return,
                 (Some(went), came) if came.is_none_or(|came| went < came) => {
                     let ix = old.next().and_then(|&guid| before.by_guid(guid));
-                    ix.map(|ix| News::of_port(before, ix, false))
+                    ix.map(|ix| PublishedNotice::of_port(before, ix, false))
                 }
                 (went, Some(came)) if went.is_none_or(|went| came < went) => {
                     let ix = new.next().and_then(|&guid| after.by_guid(guid));
-                    ix.map(|ix| News::of_port(after, ix, true))
+                    ix.map(|ix| PublishedNotice::of_port(after, ix, true))
                 }
                 _ => {
                     old.next();
@@ -46,8 +46,8 @@ impl Events {
                     None
                 }
             };
-            if let Some(news) = news {
-                self.take(news, now);
+            if let Some(published) = published {
+                self.take(published, now);
             }
         }
     }

@@ -16,7 +16,7 @@ use rsm_mad::wire::sa::{ComponentMask, SaMad};
 
 use super::journal::NoticeJournal;
 use super::limits::{ATTEMPTS, LONGEST_WAIT, MAX_REPORTS, SHORTEST_WAIT, WORK_PER_POLL};
-use super::news::News;
+use super::published_notice::PublishedNotice;
 use super::subscription::Verdict;
 use super::{Events, SubscriberId, Subscription, SubscriptionId};
 use crate::directory::Directory;
@@ -71,7 +71,7 @@ struct Pending {
     tid: u32,
     /// Number of the notice.
     number: u64,
-    news: Arc<News>,
+    published: Arc<PublishedNotice>,
     attempts: u32,
     /// End of the wait for the answer; `None` while the report waits to be sent.
     until: Option<Time>,
@@ -241,7 +241,7 @@ impl Reports {
         self.timers.insert((until, id));
         pending.attempts += 1;
         let tid = Tid(u64::from(pending.tid));
-        let notice = &pending.news.notice;
+        let notice = &pending.published.notice;
         let mad = SaMad::request(Method::REPORT, tid, ComponentMask::NONE, notice);
         Some(NoticeReport {
             mad: *mad.as_bytes(),
@@ -279,13 +279,13 @@ impl Events {
                 continue;
             };
             match self.look_for(id, at, directory, &mut work) {
-                Some((number, news)) => {
+                Some((number, published)) => {
                     let tid = self.reports.free_tid();
                     if let Some(subscriber) = self.reports.subscribers.get_mut(&id) {
                         subscriber.pending = Some(Pending {
                             tid,
                             number,
-                            news,
+                            published,
                             attempts: 0,
                             until: None,
                         });
@@ -308,23 +308,23 @@ impl Events {
         at: EndIx,
         directory: &Directory,
         work: &mut usize,
-    ) -> Option<(u64, Arc<News>)> {
+    ) -> Option<(u64, Arc<PublishedNotice>)> {
         let p_keys = directory.p_keys(at);
         let mut barred = Vec::new();
         let mut found = None;
         if let Some(subscriber) = self.reports.subscribers.get_mut(&id) {
             let mut next = subscriber.next.max(self.journal.start());
             while found.is_none() && *work > 0 && next < self.journal.end() {
-                let news = self.journal.get(next);
+                let published = self.journal.get(next);
                 *work = work.saturating_sub(subscriber.numbers.len());
-                if let Some(news) = news {
+                if let Some(published) = published {
                     let wanted = subscriber.numbers.iter().any(|&number| {
                         let port = id.port;
                         let id = SubscriptionId { port, number };
                         let Some(subscription) = self.subscriptions.get(&id) else {
                             return false;
                         };
-                        match subscription.verdict(news, p_keys) {
+                        match subscription.verdict(published, p_keys) {
                             Verdict::Tell => true,
                             Verdict::Barred => {
                                 barred.push(id);
@@ -333,7 +333,7 @@ impl Events {
                             Verdict::Nothing => false,
                         }
                     });
-                    found = wanted.then(|| (next, news.clone()));
+                    found = wanted.then(|| (next, published.clone()));
                 }
                 next += 1;
             }

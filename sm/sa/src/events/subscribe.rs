@@ -9,7 +9,7 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{InformInfo, SaStatus};
 
 use super::limits::{MAX_PER_PORT, MAX_SUBSCRIPTIONS};
-use super::news::is_of_keys;
+use super::published_notice::is_of_keys;
 use super::{Events, Interest, Sources, Subscription, SubscriptionId};
 use crate::directory::Directory;
 use crate::ends::EndIx;

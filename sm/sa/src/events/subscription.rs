@@ -7,7 +7,7 @@ use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::sa::{InformInfo, InformInfoRecord};
 
 use super::interest::{Interest, Sources};
-use super::news::{Audience, News};
+use super::published_notice::{Audience, PublishedNotice};
 
 /// Identifies a subscription: the subscriber's port, and the number among the subscriptions of that
 /// port (Enum in InformInfoRecord).
@@ -57,20 +57,20 @@ impl Subscription {
     }
 
     /// Decides about a notice for a subscriber with these P_Keys.
-    pub(super) fn verdict(&self, news: &News, p_keys: &[PKey]) -> Verdict {
-        if !self.interest.includes(&news.notice) {
+    pub(super) fn verdict(&self, published: &PublishedNotice, p_keys: &[PKey]) -> Verdict {
+        if !self.interest.includes(&published.notice) {
             return Verdict::Nothing;
         }
         if self.trusted {
             return Verdict::Tell;
         }
-        if news.is_security() {
+        if published.is_security() {
             return Verdict::Nothing;
         }
-        if news.audience.includes(p_keys) {
+        if published.audience.includes(p_keys) {
             return Verdict::Tell;
         }
-        match news.audience {
+        match published.audience {
             Audience::Issuer(_) if self.interest.sources != Sources::All => Verdict::Barred,
             _ => Verdict::Nothing,
         }

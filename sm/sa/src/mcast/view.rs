@@ -98,7 +98,7 @@ impl GroupsView {
             let by_member = access.trusted || mask.contains(McMemberRecord::PORT_GID);
             if !is_seen || !by_member {
                 cursor = Cursor(Some((mgid, None)));
-                if is_seen && nobody_matches(record, mask) {
+                if is_seen && matches_without_member(record, mask) {
                     return (Some(group.record()), Some(cursor));
                 }
                 continue;
@@ -168,7 +168,7 @@ fn next_member(
         return (member.map(|member| group.record_of(member)), None);
     }
     if group.members.is_empty() {
-        let found = nobody_matches(record, mask).then(|| group.record());
+        let found = matches_without_member(record, mask).then(|| group.record());
         return (found, None);
     }
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -188,7 +188,7 @@ fn state_matches(record: &McMemberRecord, mask: ComponentMask, state: JoinState)
 }
 
 /// Whether a record without a member matches.
-fn nobody_matches(record: &McMemberRecord, mask: ComponentMask) -> bool {
+fn matches_without_member(record: &McMemberRecord, mask: ComponentMask) -> bool {
     state_matches(record, mask, JoinState(0))
         && !(mask.contains(McMemberRecord::PROXY_JOIN) && record.proxy_join())
 }

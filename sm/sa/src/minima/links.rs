@@ -6,7 +6,7 @@ use rsm_model::fabric::{Fabric, Node, Port, PortRef};
 use rsm_routing::topology::{SwitchIdx, Topology};
 
 use super::limits::Limits;
-use crate::changed::ChangedNodes;
+use crate::changed_nodes::ChangedNodes;
 use crate::ends::{EndPort, Ends};
 
 /// Attachment of an end port to the fabric.

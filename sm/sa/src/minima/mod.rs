@@ -28,7 +28,7 @@ use rsm_routing::topology::{Destination, PortUse, SwitchIdx, Topology};
 
 use self::limits::Limits;
 use self::links::{Attachment, Links, follow_attachments};
-use super::changed::ChangedNodes;
+use super::changed_nodes::ChangedNodes;
 use super::ends::{EndIx, Ends};
 
 /// Paths of one snapshot.

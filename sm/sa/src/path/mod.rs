@@ -20,23 +20,23 @@ use rsm_mad::wire::sa::{ComponentMask, PathRecord, Rate, SaStatus, Selector};
 use self::constraints::PathConstraints;
 use self::pairs::{Ends, Pairs};
 use super::answer::{Body, Wanted};
-use super::asked::Asked;
 use super::directory::Directory;
 use super::ends::EndIx;
 use super::path_qos::{Chosen, SlReason};
+use super::query_context::SaQueryContext;
 
 /// Answers Get and GetTable of PathRecord.
 ///
 /// # Errors
 /// The status to answer with.
-pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
-    let record: PathRecord = asked.record()?;
-    let mask = asked.header.component_mask();
+pub(super) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
+    let record: PathRecord = context.record()?;
+    let mask = context.header.component_mask();
     let mut constraints = PathConstraints::of(&record, mask)?;
     if mask.contains(PathRecord::DGID) && record.dgid().is_multicast() {
-        return multicast::answer(asked, &record, mask, &constraints);
+        return multicast::answer(context, &record, mask, &constraints);
     }
-    let directory = asked.directory;
+    let directory = context.directory;
     let from = end(directory, mask, SOURCE, record.sgid(), record.slid())?;
     let dgid = mask.contains(PathRecord::DGID).then(|| record.dgid());
     let router = dgid.and_then(|dgid| directory.router_to(dgid));
@@ -46,14 +46,14 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     if router.is_some() && !mask.contains(PathRecord::HOP_LIMIT) {
         constraints.hop_limit = u8::MAX;
     }
-    let get = asked.header.mad().method() == Method::GET;
+    let get = context.header.mad().method() == Method::GET;
     if get && !(from.is_given && to.is_given) {
         return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
     }
     let finder = Finder {
         names: (from.alias, dgid.filter(|_| router.is_some()).or(to.alias)),
         directory: directory.clone(),
-        viewer: (!asked.trust.is_trusted()).then_some(asked.requester),
+        viewer: (!context.trust.is_trusted()).then_some(context.requester),
         constraints,
     };
     // A Get returns one path (IBA 15.2.5.16), however many exist.
@@ -148,13 +148,13 @@ pub enum NoPath {
     #[error("the two ports cannot talk in the partition {:#06x}: both have to be in it, and one of them as a full member", .0.0)]
     NotInPartition(PKey),
     /// No path has the requested MTU.
-    #[error("no path has the MTU that is asked for")]
+    #[error("no path has the MTU that is context for")]
     Mtu,
     /// No path has the requested rate.
-    #[error("no path has the rate that is asked for")]
+    #[error("no path has the rate that is context for")]
     Rate,
     /// No path has the requested packet life time.
-    #[error("no path has the packet life time that is asked for")]
+    #[error("no path has the packet life time that is context for")]
     PacketLifeTime,
     /// The routes require another service level than the requested one.
     #[error("the routes lead there on service level {needed}, and not on {wanted}")]
@@ -278,7 +278,7 @@ impl Finder {
             .any(|end| self.directory.needs_grh(end));
         match self.constraints.hop_limit {
             0 if needs_grh => GRH_HOP_LIMIT,
-            asked => asked,
+            context => context,
         }
     }
 
@@ -354,7 +354,7 @@ impl Finder {
     }
 }
 
-/// Whichever of `one` and `other` has the lower key; `one` if the keys are equal.
+/// The value with the lower key; `one` if the keys are equal.
 fn lesser<T: Copy, K: Ord>(one: T, other: T, key: impl Fn(T) -> K) -> T {
     if key(other) < key(one) { other } else { one }
 }

@@ -6,8 +6,8 @@ use rsm_mad::wire::sa::{ComponentMask, MultiPathRecord, PathRecord, Record, SaSt
 use super::constraints::PathConstraints;
 use super::pairs::{Ends, Pairs};
 use super::{Body, Finder};
-use crate::asked::Asked;
 use crate::ends::EndIx;
+use crate::query_context::SaQueryContext;
 
 /// Maximum number of paths if the query states none (IBA 15.2.5.20): the maximum of NumbPath.
 const NUMB_PATH_MAX: u8 = 127;
@@ -50,11 +50,11 @@ const SHARED: [(ComponentMask, ComponentMask); 17] = [
 /// # Errors
 /// ERR_REQ_INSUFFICIENT_COMPONENTS if the numbers of GIDs are missing or zero, ERR_REQ_INVALID if
 /// there are fewer GIDs than those numbers, ERR_REQ_INVALID_GID for a GID that no port has.
-pub(crate) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
+pub(crate) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     const COUNTS: ComponentMask = MultiPathRecord::SGID_COUNT.with(MultiPathRecord::DGID_COUNT);
 
-    let record: MultiPathRecord = asked.record()?;
-    let mask = asked.header.component_mask();
+    let record: MultiPathRecord = context.record()?;
+    let mask = context.header.component_mask();
     if !mask.contains(COUNTS) || record.sgid_count() == 0 || record.dgid_count() == 0 {
         return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
     }
@@ -64,15 +64,20 @@ pub(crate) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     if mask.0 > last | last.wrapping_sub(1) {
         return Err(SaStatus::REQ_INVALID);
     }
-    let (sources, destinations) = record.gids(asked.data).ok_or(SaStatus::REQ_INVALID)?;
-    let find = |gid| asked.directory.by_gid(gid).ok_or(SaStatus::REQ_INVALID_GID);
+    let (sources, destinations) = record.gids(context.data).ok_or(SaStatus::REQ_INVALID)?;
+    let find = |gid| {
+        context
+            .directory
+            .by_gid(gid)
+            .ok_or(SaStatus::REQ_INVALID_GID)
+    };
     let sources: Vec<EndIx> = sources.map(find).collect::<Result<_, _>>()?;
     let destinations: Vec<EndIx> = destinations.map(find).collect::<Result<_, _>>()?;
     let (path, path_mask) = as_path(&record, mask);
     let constraints = PathConstraints::of(&path, path_mask)?;
     let finder = Finder {
-        directory: asked.directory.clone(),
-        viewer: (!asked.trust.is_trusted()).then_some(asked.requester),
+        directory: context.directory.clone(),
+        viewer: (!context.trust.is_trusted()).then_some(context.requester),
         constraints,
         names: (None, None),
     };
@@ -133,8 +138,8 @@ fn as_path(record: &MultiPathRecord, mask: ComponentMask) -> (PathRecord, Compon
         .set_rate(record.rate())
         .set_packet_life_time_selector(record.packet_life_time_selector())
         .set_packet_life_time(record.packet_life_time());
-    let asked = SHARED.iter().filter(|&&(multi, _)| mask.intersects(multi));
-    let path_mask = asked.fold(ComponentMask::NONE, |mask, &(_, path)| mask | path);
+    let context = SHARED.iter().filter(|&&(multi, _)| mask.intersects(multi));
+    let path_mask = context.fold(ComponentMask::NONE, |mask, &(_, path)| mask | path);
     (path, path_mask)
 }
 

@@ -5,20 +5,20 @@ use rsm_mad::wire::sa::{ComponentMask, PathRecord, SaStatus, Selector};
 
 use super::constraints::PathConstraints;
 use crate::answer::Body;
-use crate::asked::Asked;
 use crate::ends::EndIx;
 use crate::mcast::MulticastGroup;
+use crate::query_context::SaQueryContext;
 
 /// Answers a query for the path to a multicast group.
 pub(super) fn answer(
-    asked: &Asked<'_>,
+    context: &SaQueryContext<'_>,
     record: &PathRecord,
     mask: ComponentMask,
     constraints: &PathConstraints,
 ) -> Result<Body, Status> {
-    let group = asked.view.group(record.dgid());
-    let path = group.and_then(|group| path(asked, record, mask, constraints, group));
-    match (path, asked.header.mad().method()) {
+    let group = context.view.group(record.dgid());
+    let path = group.and_then(|group| path(context, record, mask, constraints, group));
+    match (path, context.header.mad().method()) {
         (Some(path), Method::GET) => Ok(Body::record(&path)),
         (None, Method::GET) => Err(SaStatus::NO_RECORDS),
         (path, _) => Ok(Body::table(path.into_iter().map(Some))),
@@ -26,13 +26,13 @@ pub(super) fn answer(
 }
 
 fn path(
-    asked: &Asked<'_>,
+    context: &SaQueryContext<'_>,
     record: &PathRecord,
     mask: ComponentMask,
     constraints: &PathConstraints,
     group: &MulticastGroup,
 ) -> Option<PathRecord> {
-    let directory = asked.directory;
+    let directory = context.directory;
     let parameters = &group.parameters;
     let has = |component| mask.contains(component);
     // An untrusted requester sees only groups of its own partitions.
@@ -40,7 +40,7 @@ fn path(
         let keys = directory.p_keys(ix);
         keys.iter().any(|key| key.base() == parameters.p_key.base())
     };
-    if !asked.trust.is_trusted() && !in_partition(asked.requester) {
+    if !context.trust.is_trusted() && !in_partition(context.requester) {
         return None;
     }
     // A source in the query must be a member.
@@ -51,7 +51,7 @@ fn path(
     ] {
         if has(component) {
             let end = end.filter(|&end| {
-                asked
+                context
                     .view
                     .is_member(parameters.mgid, directory.end(end).guid)
                     && source.is_none_or(|other| other == end)
@@ -59,7 +59,7 @@ fn path(
             source = Some(end);
         }
     }
-    let source = source.unwrap_or(asked.requester);
+    let source = source.unwrap_or(context.requester);
     let wanted = (!has(PathRecord::DLID) || record.dlid() == group.mlid)
         && (!has(PathRecord::P_KEY) || record.p_key().base() == parameters.p_key.base())
         && (!has(PathRecord::SL) || record.sl() == parameters.sl)

@@ -11,20 +11,20 @@ use rsm_routing::topology::PortUse;
 use super::constraints::PathConstraints;
 use super::pairs::Pairs;
 use super::{Body, DESTINATION, Finder, SOURCE, end};
-use crate::asked::Asked;
 use crate::directory::Directory;
 use crate::ends::EndIx;
+use crate::query_context::SaQueryContext;
 
 /// Answers GetTraceTable, whose request contains a PathRecord: the nodes along the first matching
 /// path, including source and destination. Empty if no path matches.
 ///
 /// # Errors
 /// Fails as for PathRecord.
-pub(crate) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
-    let record: PathRecord = asked.record()?;
-    let mask = asked.header.component_mask();
+pub(crate) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
+    let record: PathRecord = context.record()?;
+    let mask = context.header.component_mask();
     let constraints = PathConstraints::of(&record, mask)?;
-    let directory = asked.directory;
+    let directory = context.directory;
     let from = end(directory, mask, SOURCE, record.sgid(), record.slid())?;
     let to = end(directory, mask, DESTINATION, record.dgid(), record.dlid())?;
     if !(from.is_given && to.is_given) {
@@ -32,7 +32,7 @@ pub(crate) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     }
     let finder = Finder {
         directory: directory.clone(),
-        viewer: (!asked.trust.is_trusted()).then_some(asked.requester),
+        viewer: (!context.trust.is_trusted()).then_some(context.requester),
         constraints,
         names: (None, None),
     };

@@ -4,7 +4,7 @@ use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, InformInfo, InformInfoRecord, SaStatus};
 
-use super::{Asked, Query, Record as _};
+use super::{Query, Record as _, SaQueryContext};
 use crate::answer::Body;
 use crate::directory::Directory;
 use crate::ends::EndIx;
@@ -38,11 +38,11 @@ pub(crate) fn change(
 ///
 /// # Errors
 /// The status to answer with.
-pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
-    let query = Query::<InformInfoRecord>::new(asked, ComponentMask::NONE)?;
-    asked.read(Candidates {
+pub(super) fn read(context: &SaQueryContext<'_>) -> Result<Body, Status> {
+    let query = Query::<InformInfoRecord>::new(context, ComponentMask::NONE)?;
+    context.read(Candidates {
         query,
-        view: asked.subscriptions.view(),
+        view: context.subscriptions.view(),
         last: None,
     })
 }

@@ -6,7 +6,7 @@ use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, McMemberRecord, SaHeader, SaStatus};
 
-use super::{Asked, Record as _};
+use super::{Record as _, SaQueryContext};
 use crate::answer::Body;
 use crate::directory::Directory;
 use crate::ends::EndIx;
@@ -45,20 +45,20 @@ pub(crate) fn change(
 ///
 /// # Errors
 /// The status to answer with.
-pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
-    let record = asked.record::<McMemberRecord>()?;
-    let mask = asked.header.component_mask();
+pub(super) fn read(context: &SaQueryContext<'_>) -> Result<Body, Status> {
+    let record = context.record::<McMemberRecord>()?;
+    let mask = context.header.component_mask();
     // The view matches the components; here, unknown components are refused.
     Template::new(&record, mask, ComponentMask(u64::MAX))?;
     if !is_meaningful(&record, mask) {
         return Err(SaStatus::REQ_INVALID);
     }
-    asked.read(Candidates {
-        view: asked.view.clone(),
+    context.read(Candidates {
+        view: context.view.clone(),
         record,
         mask,
-        p_keys: asked.directory.p_keys(asked.requester).into(),
-        trusted: asked.trust.is_trusted(),
+        p_keys: context.directory.p_keys(context.requester).into(),
+        trusted: context.trust.is_trusted(),
         cursor: Some(Cursor::default()),
     })
 }

@@ -33,10 +33,10 @@ use rsm_model::fabric::PortRef;
 use rsm_plan::qos::PortTables;
 
 use super::answer::{Body, Wanted};
-pub(super) use super::asked::Asked;
 use super::directory::Directory;
 use super::ends::EndIx;
 use super::path;
+pub(super) use super::query_context::SaQueryContext;
 use super::template::Template;
 use super::trust::Trust;
 
@@ -87,80 +87,80 @@ pub(super) fn is_method(method: Method) -> bool {
 ///
 /// # Errors
 /// The status to answer with.
-pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
+pub(super) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     const MULTI_PATH: (AttrId, Method) = (MultiPathRecord::ID, Method::GET_MULTI);
     const CAPABILITIES: (AttrId, Method) = (ClassPortInfo::ID, Method::GET);
 
-    let mad = asked.header.mad();
+    let mad = context.header.mad();
     match (mad.attribute(), mad.method()) {
-        CAPABILITIES => return Ok(Body::record(&class_port_info::record(asked.directory))),
-        MULTI_PATH => return path::multi::answer(asked),
+        CAPABILITIES => return Ok(Body::record(&class_port_info::record(context.directory))),
+        MULTI_PATH => return path::multi::answer(context),
         // The request contains a PathRecord, the response TraceRecords. Requesters set either
         // attribute.
         (PathRecord::ID | TraceRecord::ID, Method::GET_TRACE_TABLE) => {
-            return path::trace::answer(asked);
+            return path::trace::answer(context);
         }
         (_, Method::GET | Method::GET_TABLE) => {}
         _ => return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
     }
     match mad.attribute() {
-        NodeRecord::ID => asked.read(node::candidates(Query::new(asked, NodeRecord::LID)?)),
+        NodeRecord::ID => context.read(node::candidates(Query::new(context, NodeRecord::LID)?)),
         PortInfoRecord::ID => {
-            let query = Query::new(asked, port_info::not_compared(mad.modifier()))?;
-            asked.read(port_info::candidates(query))
+            let query = Query::new(context, port_info::not_compared(mad.modifier()))?;
+            context.read(port_info::candidates(query))
         }
         SlToVlMappingTableRecord::ID => {
-            let query = Query::new(asked, sl_to_vl_mapping::NOT_COMPARED)?;
-            asked.read(sl_to_vl_mapping::candidates(query))
+            let query = Query::new(context, sl_to_vl_mapping::NOT_COMPARED)?;
+            context.read(sl_to_vl_mapping::candidates(query))
         }
         VlArbitrationTableRecord::ID => {
-            let query = Query::new(asked, vl_arbitration::NOT_COMPARED)?;
-            asked.read(vl_arbitration::candidates(query))
+            let query = Query::new(context, vl_arbitration::NOT_COMPARED)?;
+            context.read(vl_arbitration::candidates(query))
         }
         MulticastForwardingTableRecord::ID => {
-            let query = Query::new(asked, MulticastForwardingTableRecord::LID)?;
-            asked.read(multicast_forwarding_table::candidates(
+            let query = Query::new(context, MulticastForwardingTableRecord::LID)?;
+            context.read(multicast_forwarding_table::candidates(
                 query,
-                asked.view.clone(),
+                context.view.clone(),
             ))
         }
-        McMemberRecord::ID => mc_member::read(asked),
-        ServiceRecord::ID => service::read(asked),
+        McMemberRecord::ID => mc_member::read(context),
+        ServiceRecord::ID => service::read(context),
         SwitchInfoRecord::ID => {
-            let query = Query::new(asked, SwitchInfoRecord::LID)?;
-            asked.read(switch_info::candidates(query))
+            let query = Query::new(context, SwitchInfoRecord::LID)?;
+            context.read(switch_info::candidates(query))
         }
         LinearForwardingTableRecord::ID => {
-            let query = Query::new(asked, LinearForwardingTableRecord::LID)?;
-            asked.read(linear_forwarding_table::candidates(query))
+            let query = Query::new(context, LinearForwardingTableRecord::LID)?;
+            context.read(linear_forwarding_table::candidates(query))
         }
         SmInfoRecord::ID => {
-            let query = Query::new(asked, SmInfoRecord::LID)?;
-            asked.read(sm_info::candidates(query))
+            let query = Query::new(context, SmInfoRecord::LID)?;
+            context.read(sm_info::candidates(query))
         }
         LinkRecord::ID => {
-            let query = Query::new(asked, link::NOT_COMPARED)?;
-            asked.read(link::candidates(query))
+            let query = Query::new(context, link::NOT_COMPARED)?;
+            context.read(link::candidates(query))
         }
         GuidInfoRecord::ID => {
-            let query = Query::new(asked, GuidInfoRecord::LID)?;
-            asked.read(guid_info::candidates(query))
+            let query = Query::new(context, GuidInfoRecord::LID)?;
+            context.read(guid_info::candidates(query))
         }
         PKeyTableRecord::ID => {
             // Only trusted requesters may see which partitions exist.
-            if !asked.trust.is_trusted() {
+            if !context.trust.is_trusted() {
                 return Err(SaStatus::REQ_INVALID);
             }
-            let query = Query::new(asked, p_key_table::NOT_COMPARED)?;
-            asked.read(p_key_table::candidates(query))
+            let query = Query::new(context, p_key_table::NOT_COMPARED)?;
+            context.read(p_key_table::candidates(query))
         }
-        PathRecord::ID => path::answer(asked),
-        InformInfoRecord::ID => inform_info::read(asked),
+        PathRecord::ID => path::answer(context),
+        InformInfoRecord::ID => inform_info::read(context),
         _ => Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
     }
 }
 
-impl Asked<'_> {
+impl SaQueryContext<'_> {
     /// The record in the request.
     ///
     /// # Errors
@@ -216,20 +216,20 @@ fn these(ends: impl IntoIterator<Item = EndIx>) -> Ends {
 }
 
 impl<R: Record> Query<R> {
-    /// The query in `asked`. The caller matches the components in `not_compared`.
-    fn new(asked: &Asked<'_>, not_compared: ComponentMask) -> Result<Query<R>, Status> {
-        let record = asked.record::<R>()?;
-        let mask = asked.header.component_mask();
+    /// The query in `context`. The caller matches the components in `not_compared`.
+    fn new(context: &SaQueryContext<'_>, not_compared: ComponentMask) -> Result<Query<R>, Status> {
+        let record = context.record::<R>()?;
+        let mask = context.header.component_mask();
         Ok(Query {
-            directory: asked.directory.clone(),
+            directory: context.directory.clone(),
             mask,
             record,
-            modifier: asked.header.mad().modifier(),
+            modifier: context.header.mad().modifier(),
             template: Template::new(&record, mask, not_compared)?,
-            trust: asked.trust,
-            requester: asked.requester,
-            lists_vports: asked.lists_vports,
-            act_count: asked.act_count,
+            trust: context.trust,
+            requester: context.requester,
+            lists_vports: context.lists_vports,
+            act_count: context.act_count,
         })
     }
 

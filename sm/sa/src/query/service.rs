@@ -4,7 +4,7 @@ use rsm_mad::Time;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{SaHeader, SaStatus, ServiceRecord};
 
-use super::{Asked, Record as _};
+use super::{Record as _, SaQueryContext};
 use crate::answer::Body;
 use crate::services::{ServiceAccess, ServiceQuery, ServiceRegistry, ServiceRequester};
 
@@ -34,16 +34,20 @@ pub(crate) fn change(
 ///
 /// # Errors
 /// The status to answer with.
-pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
-    let record = asked.record::<ServiceRecord>()?;
+pub(super) fn read(context: &SaQueryContext<'_>) -> Result<Body, Status> {
+    let record = context.record::<ServiceRecord>()?;
     let access = ServiceAccess {
-        directory: asked.directory.clone(),
-        requester: asked.requester,
-        trust: asked.trust,
+        directory: context.directory.clone(),
+        requester: context.requester,
+        trust: context.trust,
     };
-    let mask = asked.header.component_mask();
-    let services = asked.services.view();
-    asked.read(ServiceQuery::new(
-        services, access, &record, mask, asked.now,
+    let mask = context.header.component_mask();
+    let services = context.services.view();
+    context.read(ServiceQuery::new(
+        services,
+        access,
+        &record,
+        mask,
+        context.now,
     )?)
 }

@@ -1,4 +1,5 @@
-//! Finds ports whose errors before correction grow, and will exceed what correction can mend.
+//! Finds ports whose errors before correction grow, and will exceed the rate that the code can
+//! correct.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_monitor::correction::{Hour, LASTS, Rise, WINDOW};
+use rsm_monitor::correction::{CorrectionTrend, Hour, LASTS, WINDOW};
 use rsm_monitor::counters::CountersSnapshot;
 use rsm_past::{CorrectedStep, PastReader, Span};
 use rsm_store::StoreError;
@@ -15,8 +16,8 @@ use rsm_store::StoreError;
 /// Time between two looks: the readings of error correction are as far apart.
 const EVERY_MS: u64 = 3_600_000;
 
-/// Bound of the ports that are looked at; those that correct most are. A port that gets worse comes
-/// among them before its errors exceed what correction can mend.
+/// Maximum number of ports that are examined: the ports that correct most. A worsening port is
+/// among them before its errors exceed the rate that the code can correct.
 const MOST_PORTS: usize = 4096;
 
 /// Ports with findings of their own, those that lose packets first; one more finding counts the
@@ -36,14 +37,14 @@ pub(super) struct Watched {
     is_full: bool,
 }
 
-/// Rise that is told in a finding.
+/// A trend that a finding reports.
 #[derive(Clone, PartialEq, Debug)]
 struct Told {
-    /// Rise when the text was written.
-    rise: Rise,
+    /// The trend when the text was written.
+    rise: CorrectionTrend,
     is_full: bool,
     text: String,
-    /// Time at which the rise was seen last, in milliseconds since the Unix epoch.
+    /// Time at which the trend was last seen, in milliseconds since the Unix epoch.
     seen_unix_ms: u64,
 }
 
@@ -109,7 +110,7 @@ impl Rises {
             is_full,
             ..
         } = watched;
-        let Some(rise) = Rise::of(&hours, mendable_per_s, now_unix_ms, is_full) else {
+        let Some(rise) = CorrectionTrend::of(&hours, mendable_per_s, now_unix_ms, is_full) else {
             let lasts_ms = LASTS.as_millis() as u64;
             let down = hours.iter().rfind(|hour| hour.went_down);
             let down_unix_ms = down.map_or(0, |hour| hour.start_unix_ms + EVERY_MS);
@@ -186,7 +187,7 @@ pub(super) fn watched(counters: &CountersSnapshot, now: Time) -> Vec<Watched> {
     ports
 }
 
-fn text(fabric: &Fabric, watched: &Watched, rise: &Rise) -> String {
+fn text(fabric: &Fabric, watched: &Watched, rise: &CorrectionTrend) -> String {
     let port = fabric.port_name(watched.port);
     let at = fabric.find_port(watched.port);
     let peer = at.and_then(|at| fabric.port(at).peer);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rsm_ids::{Guid, PortKey, PortNum};
-use rsm_plan::avoid::{Avoid, Drained, Part, Reason};
+use rsm_plan::avoid::{Avoid, Drained, NodeOrCable, Reason};
 use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
@@ -37,15 +37,15 @@ pub(super) fn remembered(persisted: &Persisted) -> Avoid {
 
 /// Adds the changes after which `persisted` holds these drained parts.
 pub(super) fn changes(persisted: &Persisted, avoid: &Avoid, changes: &mut ChangeSet) {
-    let row = |(part, drained): (Part, &Drained)| (key(part), encode(drained));
+    let row = |(part, drained): (NodeOrCable, &Drained)| (key(part), encode(drained));
     let rows: Rows = avoid.drained().map(row).collect();
     table::replace(persisted, DRAINED, &rows, changes);
 }
 
-fn key(part: Part) -> Vec<u8> {
+fn key(part: NodeOrCable) -> Vec<u8> {
     let kind = match part {
-        Part::Node(_) => NODE,
-        Part::Port(_) => PORT,
+        NodeOrCable::Node(_) => NODE,
+        NodeOrCable::Port(_) => PORT,
     };
     [&[kind][..], &port(part.key())].concat()
 }
@@ -74,12 +74,12 @@ fn encode(drained: &Drained) -> Vec<u8> {
     value
 }
 
-fn decode(key: &[u8], value: &[u8]) -> Option<(Part, Drained)> {
+fn decode(key: &[u8], value: &[u8]) -> Option<(NodeOrCable, Drained)> {
     let (&kind, rest) = key.split_first()?;
     let at = read_port(rest)?;
     let part = match kind {
-        NODE => Part::Node(at.node),
-        PORT => Part::Port(at),
+        NODE => NodeOrCable::Node(at.node),
+        PORT => NodeOrCable::Port(at),
         _ => return None,
     };
     let (since, value) = value.split_first_chunk()?;
@@ -134,9 +134,9 @@ mod tests {
         let here = PortKey::new(Guid(3), PortNum(7));
         let mut avoid = Avoid::default();
         let parts = BTreeMap::from([
-            (Part::Node(Guid(5)), drained(None)),
+            (NodeOrCable::Node(Guid(5)), drained(None)),
             (
-                Part::Port(here),
+                NodeOrCable::Port(here),
                 drained(Some(PortKey::new(Guid(9), PortNum(1)))),
             ),
         ]);
@@ -154,7 +154,7 @@ mod tests {
         let mut broken = ChangeSet::new();
         broken.set_record(&namespace, b"x", b"").expect("room");
         broken
-            .set_record(&namespace, &key(Part::Node(Guid(6))), &[0; 20])
+            .set_record(&namespace, &key(NodeOrCable::Node(Guid(6))), &[0; 20])
             .expect("room");
         persisted.apply(&broken);
         assert_eq!(remembered(&persisted), avoid);

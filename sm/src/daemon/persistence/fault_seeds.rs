@@ -16,7 +16,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rsm_ids::{Guid, Lid, Lmc};
 use rsm_model::LidClaim;
-use rsm_store::io::{Disk, Operation, TornLength};
+use rsm_store::io::{Disk, FileOperation, TornLength};
 use rsm_store::journal::{self, Journal, RowChange};
 use rsm_store::{
     ChangeSet, FolderStore, LoadReport, Namespace, Persisted, Store as _, StoreFabric,
@@ -73,10 +73,10 @@ impl Faults {
         }
     }
 
-    pub(super) fn check(&mut self, operation: Operation) -> io::Result<()> {
+    pub(super) fn check(&mut self, operation: FileOperation) -> io::Result<()> {
         if matches!(
             operation,
-            Operation::Read | Operation::List | Operation::Lock
+            FileOperation::Read | FileOperation::List | FileOperation::Lock
         ) {
             return Ok(());
         }

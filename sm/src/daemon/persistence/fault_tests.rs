@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use rsm_ids::Guid;
-use rsm_store::io::{Disk, Operation};
+use rsm_store::io::{Disk, FileOperation};
 use rsm_store::journal::Journal;
 
 use super::acknowledged::Acknowledged;
@@ -36,10 +36,10 @@ impl Failing {
         let disk = Disk::with_fault({
             let (failing, slow) = (failing.clone(), slow.clone());
             Arc::new(move |operation, _| match operation {
-                Operation::Write | Operation::Sync if failing.load(Ordering::Relaxed) => {
+                FileOperation::Write | FileOperation::Sync if failing.load(Ordering::Relaxed) => {
                     Err(ErrorKind::ReadOnlyFilesystem.into())
                 }
-                Operation::Sync if slow.load(Ordering::Relaxed) => {
+                FileOperation::Sync if slow.load(Ordering::Relaxed) => {
                     std::thread::sleep(2 * HELD_AT_MOST);
                     Ok(())
                 }

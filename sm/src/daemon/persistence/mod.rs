@@ -59,7 +59,7 @@ use self::acknowledged::Acknowledged;
 pub(super) use self::gpus::GpuRows;
 pub(super) use self::gpus::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
 pub use self::import::{ImportError, Imported, import, unix_seconds};
-use self::shared::{Handles, Order, Shared};
+use self::shared::{Handles, Shared, StoreRequest};
 pub(super) use self::shared::{HistorySink, SharedSetup, SharedView};
 pub(super) use self::shared_history::is_shared;
 use super::clock::Clock;
@@ -77,7 +77,7 @@ const COMMIT_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration
 
 /// Latest states of the core and the SA that the store's thread has not taken yet.
 #[derive(Default)]
-struct Latest {
+struct PendingStates {
     remembered: Option<Box<SavedCoreState>>,
     sa: rsm_sa::Unsaved,
     /// Number of the newest journal entry when the SA passed `sa`.
@@ -88,7 +88,7 @@ struct Latest {
     /// Whether the SA has replaced its registrations; `sa` is then later than the replacement.
     is_restored: bool,
     /// Requests to the shared store, and answers to them.
-    orders: Vec<Order>,
+    requests: Vec<StoreRequest>,
     /// Whether the daemon is ending.
     is_closing: bool,
 }
@@ -96,12 +96,12 @@ struct Latest {
 /// Mailbox of the store's thread; a new state wakes the thread.
 #[derive(Clone)]
 struct Mailbox {
-    latest: Arc<Mutex<Latest>>,
+    latest: Arc<Mutex<PendingStates>>,
     bell: watch::Sender<()>,
 }
 
 /// Stores the states of the core and the SA.
-pub(super) struct Keeper {
+pub(super) struct StoreHandle {
     mailbox: Mailbox,
     thread: std::thread::JoinHandle<()>,
     journal: Option<(Arc<Acknowledged>, std::thread::JoinHandle<()>)>,
@@ -126,7 +126,7 @@ pub(super) fn open(
     shared: Option<SharedSetup>,
     clock: Clock,
     findings: DaemonFindings,
-) -> anyhow::Result<(Keeper, Kept, Option<SharedView>)> {
+) -> anyhow::Result<(StoreHandle, Kept, Option<SharedView>)> {
     let (mut store, is_unopened) = open_folder(dir, fabric, &findings)?;
     let (mut persisted, report) = store.load().context("cannot read what was remembered")?;
     let mut owed = ChangeSet::new();
@@ -145,7 +145,7 @@ pub(super) fn open(
         tracing::info!(report = %report, "store opened");
     }
     let (bell, rung) = watch::channel(());
-    let latest = Arc::new(Mutex::new(Latest::default()));
+    let latest = Arc::new(Mutex::new(PendingStates::default()));
     let mailbox = Mailbox {
         latest: latest.clone(),
         bell,
@@ -173,7 +173,7 @@ pub(super) fn open(
         gpus: stored,
     };
     let handles = shared.as_ref().map(Shared::handles);
-    let keeping = Keeping {
+    let store_thread = StoreThread {
         store,
         persisted,
         known: None,
@@ -186,15 +186,15 @@ pub(super) fn open(
     };
     let thread = std::thread::Builder::new()
         .name("store".to_owned())
-        .spawn(move || keeping.run(&latest, rung))
+        .spawn(move || store_thread.run(&latest, rung))
         .context("cannot start the thread of the store")?;
-    let keeper = Keeper {
+    let store_handle = StoreHandle {
         mailbox,
         thread,
         journal,
         shared: handles,
     };
-    Ok((keeper, kept, view))
+    Ok((store_handle, kept, view))
 }
 
 /// Opens the store in `dir`. Also returns whether its database could not be opened: a finding then
@@ -257,13 +257,13 @@ fn sa_state(persisted: &Persisted, clock: &Clock) -> rsm_sa::SavedSaState {
 }
 
 impl Mailbox {
-    fn put(&self, change: impl FnOnce(&mut Latest)) {
+    fn put(&self, change: impl FnOnce(&mut PendingStates)) {
         change(&mut self.latest.lock());
         self.bell.send_replace(());
     }
 }
 
-impl Keeper {
+impl StoreHandle {
     /// Stores `remembered`. Does not wait.
     pub(super) fn keep(&self, remembered: Box<SavedCoreState>) {
         self.mailbox
@@ -320,7 +320,7 @@ impl Keeper {
 }
 
 /// State of the store's thread.
-struct Keeping {
+struct StoreThread {
     store: Box<dyn Store>,
     /// State of the disk after the next successful commit.
     persisted: Persisted,
@@ -335,8 +335,8 @@ struct Keeping {
     findings: DaemonFindings,
 }
 
-impl Keeping {
-    fn run(mut self, mailbox: &Mutex<Latest>, mut rung: watch::Receiver<()>) {
+impl StoreThread {
+    fn run(mut self, mailbox: &Mutex<PendingStates>, mut rung: watch::Receiver<()>) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build();
@@ -376,8 +376,8 @@ impl Keeping {
         }
     }
 
-    fn take(&mut self, mut latest: Latest) {
-        let orders = std::mem::take(&mut latest.orders);
+    fn take(&mut self, mut latest: PendingStates) {
+        let requests = std::mem::take(&mut latest.requests);
         if let Some(shared) = &mut self.shared {
             shared.awaits_sa &= !latest.is_restored;
             if shared.awaits_sa {
@@ -385,10 +385,10 @@ impl Keeping {
             }
         }
         self.take_states(latest);
-        self.carry_out(orders);
+        self.carry_out(requests);
     }
 
-    fn take_states(&mut self, latest: Latest) {
+    fn take_states(&mut self, latest: PendingStates) {
         let journaled = latest.journaled;
         let known = self.known.as_deref();
         let mut changes = changes_to(&self.persisted, known, &latest, &self.clock);
@@ -492,17 +492,17 @@ fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
 fn changes_to(
     persisted: &Persisted,
     known: Option<&SavedCoreState>,
-    latest: &Latest,
+    latest: &PendingStates,
     clock: &Clock,
 ) -> ChangeSet {
-    let Latest {
+    let PendingStates {
         remembered,
         sa,
         journaled: _,
         gpus: _,
         history: _,
         is_restored: _,
-        orders: _,
+        requests: _,
         is_closing: _,
     } = latest;
     let mut changes = match remembered {

@@ -35,7 +35,7 @@ use tokio::sync::mpsc;
 
 use super::shared_history::{self, SharedHistory};
 use super::{
-    Keeping, Mailbox, acknowledged, cabling, footprints, guids, m_keys, pushing, remembered,
+    Mailbox, StoreThread, acknowledged, cabling, footprints, guids, m_keys, pushing, remembered,
     sa_state,
 };
 use crate::daemon::clock::Clock;
@@ -61,7 +61,7 @@ pub(in crate::daemon) struct SharedSetup {
 pub(in crate::daemon) type HistorySink = Box<dyn Fn(Vec<Arc<v1::Event>>) + Send>;
 
 /// Request to the store's thread, or an answer.
-pub(super) enum Order {
+pub(super) enum StoreRequest {
     Claim(EpochRequest),
     Release,
     Granted {
@@ -192,7 +192,7 @@ pub(super) fn start(
     } = back_end;
     let shown: Arc<Mutex<Shown>> = Arc::default();
     let deposed = Arc::default();
-    let tell = teller(Teller {
+    let tell = replica_listener(ReplicaListener {
         core: core.clone(),
         mailbox: mailbox.clone(),
         clock,
@@ -265,18 +265,18 @@ fn look(options: &EtcdOptions) -> Result<(EtcdStore, Stored), StoreError> {
     Ok((store, stored))
 }
 
-struct Teller {
+struct ReplicaListener {
     core: mpsc::Sender<Event>,
     mailbox: Mailbox,
     clock: Clock,
     findings: DaemonFindings,
     shown: Arc<Mutex<Shown>>,
-    /// Epoch that has ended this manager's; the shell must read it before it sends anything.
+    /// The epoch that deposed this manager; checked before every send.
     deposed: Arc<Mutex<Option<Epoch>>>,
 }
 
 /// Passes the replica's events on.
-fn teller(teller: Teller) -> Box<dyn Fn(ReplicaEvent) + Send> {
+fn replica_listener(listener: ReplicaListener) -> Box<dyn Fn(ReplicaEvent) + Send> {
     Box::new(move |event| {
         let epoch_event = match event {
             ReplicaEvent::Granted {
@@ -285,65 +285,65 @@ fn teller(teller: Teller) -> Box<dyn Fn(ReplicaEvent) + Send> {
                 state,
                 unseen,
             } => {
-                teller.show(Some(epoch), true);
-                let order = Order::Granted {
+                listener.show(Some(epoch), true);
+                let request = StoreRequest::Granted {
                     number,
                     epoch,
                     state,
                     unseen,
                 };
-                return teller.mailbox.put(|latest| latest.orders.push(order));
+                return listener.mailbox.put(|latest| latest.requests.push(request));
             }
             ReplicaEvent::Overflowed => {
-                return teller
+                return listener
                     .mailbox
-                    .put(|latest| latest.orders.push(Order::Overflowed));
+                    .put(|latest| latest.requests.push(StoreRequest::Overflowed));
             }
             ReplicaEvent::Followed(rows) => {
-                let order = Order::Followed(rows);
-                return teller.mailbox.put(|latest| latest.orders.push(order));
+                let request = StoreRequest::Followed(rows);
+                return listener.mailbox.put(|latest| latest.requests.push(request));
             }
             ReplicaEvent::Health(health) => {
                 let is_silent = matches!(health, Health::Failing(_));
-                teller.health(health);
+                listener.health(health);
                 EpochEvent::Silent(is_silent)
             }
             ReplicaEvent::Refused(by) => {
-                teller.show(Some(by), false);
+                listener.show(Some(by), false);
                 EpochEvent::Refused(by)
             }
             ReplicaEvent::Deposed(by) => {
-                teller.show(Some(by), false);
-                *teller.deposed.lock() = Some(by);
+                listener.show(Some(by), false);
+                *listener.deposed.lock() = Some(by);
                 tracing::warn!("{by} began: this manager sets nothing from now on");
                 EpochEvent::Deposed(by)
             }
             ReplicaEvent::Seen(epoch) => {
-                teller.show(epoch, false);
+                listener.show(epoch, false);
                 EpochEvent::Seen(epoch)
             }
             // This event follows the rows that belong to the plan.
             ReplicaEvent::Planned(plan) => {
-                let order = Order::Planned(plan);
-                return teller.mailbox.put(|latest| latest.orders.push(order));
+                let request = StoreRequest::Planned(plan);
+                return listener.mailbox.put(|latest| latest.requests.push(request));
             }
             ReplicaEvent::Configurations(all) => EpochEvent::Configurations(all),
             ReplicaEvent::Unreachable {
                 number,
                 state: Some(state),
             } => {
-                let order = Order::Unreachable { number, state };
-                return teller.mailbox.put(|latest| latest.orders.push(order));
+                let request = StoreRequest::Unreachable { number, state };
+                return listener.mailbox.put(|latest| latest.requests.push(request));
             }
             ReplicaEvent::Unreachable { state: None, .. } => EpochEvent::Unreachable(None),
             ReplicaEvent::Held => EpochEvent::Held,
         };
         // The core waits for no thread. A closed channel means that the daemon is ending.
-        drop(teller.core.blocking_send(Event::Epoch(epoch_event)));
+        drop(listener.core.blocking_send(Event::Epoch(epoch_event)));
     })
 }
 
-impl Teller {
+impl ReplicaListener {
     fn show(&self, epoch: Option<Epoch>, is_held: bool) {
         let mut shown = self.shown.lock();
         (shown.epoch, shown.is_held) = (epoch, is_held);
@@ -400,7 +400,7 @@ impl SharedStoreSource for SharedView {
     }
 }
 
-impl super::Keeper {
+impl super::StoreHandle {
     /// Allows a grant of the epoch to replace the registrations of the SA.
     pub(in crate::daemon) fn attach_sa(&self, restorer: SaRestorer) {
         if let Some(shared) = &self.shared {
@@ -450,9 +450,9 @@ impl super::Keeper {
 
     /// Passes a request to the shared store. Does not wait.
     pub(in crate::daemon) fn ask(&self, request: EpochRequest) {
-        let order = match request {
-            EpochRequest::Claim { .. } => Order::Claim(request),
-            EpochRequest::Release => Order::Release,
+        let request = match request {
+            EpochRequest::Claim { .. } => StoreRequest::Claim(request),
+            EpochRequest::Release => StoreRequest::Release,
             EpochRequest::Check => {
                 if let Some(shared) = &self.shared {
                     shared.replica.check();
@@ -460,7 +460,7 @@ impl super::Keeper {
                 return;
             }
         };
-        self.mailbox.put(|latest| latest.orders.push(order));
+        self.mailbox.put(|latest| latest.requests.push(request));
     }
 }
 
@@ -518,20 +518,20 @@ impl Shared {
     }
 }
 
-impl Keeping {
+impl StoreThread {
     /// Carries out requests of the core, and accepts answers to them.
-    pub(super) fn carry_out(&mut self, orders: Vec<Order>) {
-        for order in orders {
+    pub(super) fn carry_out(&mut self, requests: Vec<StoreRequest>) {
+        for request in requests {
             let Some(shared) = &mut self.shared else {
                 return;
             };
-            match order {
-                Order::Claim(request) => shared.claim(request, &self.persisted),
-                Order::Release => {
+            match request {
+                StoreRequest::Claim(request) => shared.claim(request, &self.persisted),
+                StoreRequest::Release => {
                     shared.last = None;
                     shared.replica.release();
                 }
-                Order::Overflowed => {
+                StoreRequest::Overflowed => {
                     // Claims the epoch as master: the state of a master replaces whatever the store
                     // holds by then.
                     if let Some(EpochRequest::Claim { own, .. }) = shared.last {
@@ -544,7 +544,7 @@ impl Keeping {
                         shared.claim(request, &self.persisted);
                     }
                 }
-                Order::Granted {
+                StoreRequest::Granted {
                     number,
                     epoch,
                     state,
@@ -558,14 +558,14 @@ impl Keeping {
                         unseen,
                     });
                 }
-                Order::Unreachable { number, state } if number == shared.claims => {
+                StoreRequest::Unreachable { number, state } if number == shared.claims => {
                     let state = Some(state);
                     self.go_on_with(state, ChangeSet::new(), EpochEvent::Unreachable);
                 }
                 // A later claim has superseded this claim, or no claim is pending.
-                Order::Granted { .. } | Order::Unreachable { .. } => {}
-                Order::Followed(rows) => self.follow(&rows),
-                Order::Planned(plan) => shared.tell(EpochEvent::Planned(plan)),
+                StoreRequest::Granted { .. } | StoreRequest::Unreachable { .. } => {}
+                StoreRequest::Followed(rows) => self.follow(&rows),
+                StoreRequest::Planned(plan) => shared.tell(EpochEvent::Planned(plan)),
             }
         }
     }
@@ -637,7 +637,7 @@ impl Keeping {
     }
 }
 
-impl Keeping {
+impl StoreThread {
     /// Takes over the master's stored rows that readers see before a takeover.
     fn follow(&mut self, rows: &Persisted) {
         let Some(shared) = &mut self.shared else {

@@ -23,8 +23,8 @@ use rsm_ids::Guid;
 use rsm_store::io::Disk;
 use rsm_store::journal::{Journal, RowChange};
 use rsm_store::{
-    ChangeSet, Deadline, Epoch, FolderStore, Life, LoadReport, Persisted, SeenEpoch, SharedStore,
-    Store, StoreError, StoreFabric,
+    ChangeSet, ClaimCondition, Deadline, Epoch, FolderStore, LoadReport, Persisted, SeenEpoch,
+    SharedStore, Store, StoreError, StoreFabric,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -33,9 +33,9 @@ use super::fault_seeds::{
     Faults, KEYS, Random, Rows, TEARS, asked, copy, memory_folder, rows, table,
 };
 use super::gpus::GpuRows;
-use super::shared::{self, BackEnd, Order};
+use super::shared::{self, BackEnd, StoreRequest};
 use super::tests::until;
-use super::{COMMIT_AGAIN, Keeping, Latest, Mailbox, acknowledged};
+use super::{COMMIT_AGAIN, Mailbox, PendingStates, StoreThread, acknowledged};
 use crate::daemon::clock::Clock;
 use crate::daemon::findings::DaemonFindings;
 use crate::daemon::sa::AckJournal as _;
@@ -123,9 +123,9 @@ impl SharedStore for Access {
         &mut self,
         holder: Guid,
         seen: Option<SeenEpoch>,
-        life: Life,
+        condition: ClaimCondition,
     ) -> Result<Option<Epoch>, StoreError> {
-        assert_eq!(life, Life::Ignored);
+        assert_eq!(condition, ClaimCondition::Unconditional);
         let mut contents = self.reached()?;
         if contents.epoch != seen.map(|seen| seen.epoch) {
             return Ok(None);
@@ -166,8 +166,8 @@ impl SharedStore for Access {
 
 /// Process on a machine.
 struct Running {
-    keeping: Keeping,
-    mailbox: Arc<Mutex<Latest>>,
+    store_thread: StoreThread,
+    mailbox: Arc<Mutex<PendingStates>>,
     /// Held open, because closing it would tell the store's thread that the daemon is ending.
     _rung: watch::Receiver<()>,
     core: mpsc::Receiver<Event>,
@@ -269,7 +269,7 @@ impl World {
         let is_same = held.is_none_or(|holder| holder == GUIDS[self.master]);
         let mut running = self.start();
         self.claim(&mut running, held.filter(|_| !is_same));
-        let state = rows(&running.keeping.persisted);
+        let state = rows(&running.store_thread.persisted);
         let seed = self.seed;
         if !is_same {
             let shared = rows(&self.contents.lock().state);
@@ -315,7 +315,7 @@ impl World {
         let started = Acknowledged::start(journal, last, clock, findings.clone());
         let (journal, thread) = started.unwrap();
         let (bell, rung) = watch::channel(());
-        let latest = Arc::new(Mutex::new(Latest::default()));
+        let latest = Arc::new(Mutex::new(PendingStates::default()));
         let mailbox = Mailbox {
             latest: latest.clone(),
             bell,
@@ -339,7 +339,7 @@ impl World {
         let opened = opened.unwrap();
         shared::begin_with(&mut persisted, opened.state, &mut owed);
         Running {
-            keeping: Keeping {
+            store_thread: StoreThread {
                 store: opened.store,
                 persisted,
                 known: None,
@@ -368,7 +368,9 @@ impl World {
             insists: true,
             is_master: false,
         };
-        running.keeping.carry_out(vec![Order::Claim(claim)]);
+        running
+            .store_thread
+            .carry_out(vec![StoreRequest::Claim(claim)]);
         let running = Mutex::new(running);
         until(|| {
             let mut running = running.lock();
@@ -450,8 +452,8 @@ impl World {
         let failed = journal_faults.lock().failed;
         let number = running.journal.append_rows(&[row]);
         acknowledged::cover(running.journal.last(), &mut changes);
-        running.keeping.persisted.apply(&changes);
-        running.keeping.owed.merge(changes);
+        running.store_thread.persisted.apply(&changes);
+        running.store_thread.owed.merge(changes);
         let Some(number) = number else { return };
         until(|| running.journal.durable() >= number);
         // A store that lags behind the shared store does not count, nor does its journal.
@@ -462,7 +464,7 @@ impl World {
 
     fn commit(&mut self, running: &mut Running) {
         running.pump();
-        let is_there = running.keeping.commit(COMMIT_AGAIN.0).is_none();
+        let is_there = running.store_thread.commit(COMMIT_AGAIN.0).is_none();
         running.is_behind = !is_there;
         self.on_disk = match is_there {
             true => self.history.len(),
@@ -476,7 +478,7 @@ impl World {
         if self.contents.lock().is_away {
             return;
         }
-        let wanted = rows(&running.keeping.persisted);
+        let wanted = rows(&running.store_thread.persisted);
         until(|| rows(&self.contents.lock().state) == wanted);
         self.shared = self.history.len();
     }
@@ -514,10 +516,10 @@ impl World {
         let had = (least..=self.history.len()).find(|&number| self.rows_at(number) == shared);
         let seed = self.seed;
         self.shared = had.unwrap_or_else(|| panic!("seed {seed}: the shared store has {shared:?}"));
-        let _ = running.keeping.store.close();
+        let _ = running.store_thread.store.close();
         running.journal.close();
         running.thread.join().unwrap();
-        drop(running.keeping);
+        drop(running.store_thread);
         remove(&left);
     }
 
@@ -536,7 +538,7 @@ impl Running {
     /// Carries out the requests of the shared store's thread.
     fn pump(&mut self) {
         let latest = std::mem::take(&mut *self.mailbox.lock());
-        self.keeping.take(latest);
+        self.store_thread.take(latest);
     }
 }
 

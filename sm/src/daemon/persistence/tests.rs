@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rsm_ids::{Guid, Lid, Lmc};
 use rsm_store::LoadReport;
-use rsm_store::io::Operation;
+use rsm_store::io::FileOperation;
 
 use super::*;
 
@@ -81,24 +81,24 @@ fn damaged_side_file_alone_requests_no_reregistration() {
             Clock::start(),
             findings.clone(),
         );
-        let (keeper, kept, _) = opened.unwrap();
-        (keeper, kept)
+        let (store_handle, kept, _) = opened.unwrap();
+        (store_handle, kept)
     };
-    let (keeper, kept) = open();
+    let (store_handle, kept) = open();
     assert!(kept.core.reregister, "nothing is known of before");
-    keeper.keep(Box::new(claimed()));
-    keeper.close();
+    store_handle.keep(Box::new(claimed()));
+    store_handle.close();
     std::fs::write(dir.path().join("store.meta"), "rsm-store schema=1 gen").unwrap();
-    let (keeper, kept) = open();
+    let (store_handle, kept) = open();
     assert_eq!(kept.core.claims, claimed().claims);
     assert!(!kept.core.reregister);
-    keeper.close();
+    store_handle.close();
     // Without the database, only the essential state comes back.
     std::fs::remove_dir_all(dir.path().join("db")).unwrap();
-    let (keeper, kept) = open();
+    let (store_handle, kept) = open();
     assert_eq!(kept.core.claims, claimed().claims);
     assert!(kept.core.reregister);
-    keeper.close();
+    store_handle.close();
 }
 
 /// Store on a disk that is full for a while.
@@ -116,7 +116,7 @@ impl Store for Flaky {
     fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError> {
         if self.full.load(Ordering::Relaxed) {
             return Err(StoreError::Io {
-                operation: Operation::Write,
+                operation: FileOperation::Write,
                 path: "export.jsonl".into(),
                 source: std::io::ErrorKind::StorageFull.into(),
             });
@@ -146,7 +146,7 @@ pub(super) fn until(holds: impl Fn() -> bool) {
 fn failed_commit_is_a_finding_until_repeated() {
     let (full, kept) = (Arc::new(AtomicBool::new(true)), Arc::default());
     let findings = DaemonFindings::new();
-    let keeping = Keeping {
+    let store_thread = StoreThread {
         store: Box::new(Flaky {
             inner: MemoryStore::default(),
             full: full.clone(),
@@ -167,7 +167,7 @@ fn failed_commit_is_a_finding_until_repeated() {
         bell,
     };
     let latest = mailbox.latest.clone();
-    let thread = std::thread::spawn(move || keeping.run(&latest, rung));
+    let thread = std::thread::spawn(move || store_thread.run(&latest, rung));
     mailbox.put(|latest| latest.remembered = Some(Box::new(claimed())));
     until(|| !findings.all().is_empty());
     assert!(findings.all()[0].text.contains("export.jsonl"));

@@ -17,7 +17,7 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{SaHeader, SaStatus};
 use rsm_model::alias_guids::AliasGuids;
 use rsm_plan::groups::GroupSet;
-use rsm_sa::{Offence, Sa, SaAnswer, SaRequest, SaSnapshot, Searches, Statistics, Taken};
+use rsm_sa::{Offence, Sa, SaAnswer, SaRequest, SaSnapshot, SearchAdmission, Searches, Statistics};
 use tokio::sync::mpsc;
 
 use super::gate::{Arrival, Call, refusal};
@@ -341,8 +341,8 @@ impl Worker {
             return self.hold(answer, at, now);
         }
         match self.searches.take(answer, at) {
-            Taken::InTurn | Taken::Again => {}
-            Taken::Refused(answer) => {
+            SearchAdmission::InTurn | SearchAdmission::Again => {}
+            SearchAdmission::Refused(answer) => {
                 self.statistics.busy();
                 self.refuse(Some(*answer.header()), answer.remote, Status::BUSY, now);
             }

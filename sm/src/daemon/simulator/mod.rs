@@ -40,19 +40,19 @@ impl Simulator {
     }
 
     /// Converts an action to an operation, and resolves its names.
-    async fn operation(&self, action: SimulationAction) -> Result<Operation, SimulationError> {
-        let floor = Floor {
+    async fn operation(&self, action: SimulationAction) -> Result<SimOperation, SimulationError> {
+        let names = SimNames {
             netlist: &self.netlist,
             addresses: self.addresses(&action).await?,
         };
-        let node = |selector: &Selector| resolve_node(&floor, selector);
+        let node = |selector: &Selector| resolve_node(&names, selector);
         Ok(match action {
             SimulationAction::Unlink { node, port } => {
-                let end = floor.cabled(&node, port)?;
+                let end = names.cabled(&node, port)?;
                 Box::new(move |sim| sim.unlink(end.node, end.number))
             }
             SimulationAction::Relink { node, port } => {
-                let end = floor.cabled(&node, port)?;
+                let end = names.cabled(&node, port)?;
                 Box::new(move |sim| sim.relink(end.node, end.number))
             }
             SimulationAction::SwapCables {
@@ -61,8 +61,8 @@ impl Simulator {
                 other_node,
                 other_port,
             } => {
-                let end = floor.cabled(&node, port)?;
-                let other = floor.cabled(&other_node, other_port)?;
+                let end = names.cabled(&node, port)?;
+                let other = names.cabled(&other_node, other_port)?;
                 Box::new(move |sim| {
                     sim.swap_cables((end.node, end.number), (other.node, other.number))
                 })
@@ -89,7 +89,7 @@ impl Simulator {
                 counter,
                 per_second,
             } => {
-                let (at, counter) = (floor.port(&node, port)?, counter_by_name(counter)?);
+                let (at, counter) = (names.port(&node, port)?, counter_by_name(counter)?);
                 Box::new(move |sim| sim.set_errors(at.node, at.number, counter, per_second))
             }
         })
@@ -167,7 +167,7 @@ fn counter_by_name(name: String) -> Result<Counter, SimulationError> {
     })
 }
 
-type Operation = Box<dyn FnOnce(&mut Sim) -> Result<(), SimError> + Send>;
+type SimOperation = Box<dyn FnOnce(&mut Sim) -> Result<(), SimError> + Send>;
 
 impl Simulation for Simulator {
     fn act(&self, action: SimulationAction) -> BoxFuture<'_, Result<(), SimulationError>> {
@@ -228,12 +228,12 @@ fn refused(error: SimError) -> SimulationError {
 }
 
 /// Resolves names in the netlist, and addresses in the fabric.
-struct Floor<'a> {
+struct SimNames<'a> {
     netlist: &'a Netlist,
     addresses: Addresses,
 }
 
-impl Floor<'_> {
+impl SimNames<'_> {
     /// Port that `name` means together with `number`. An adapter with one port needs no number.
     fn port(&self, name: &Selector, number: Option<PortNum>) -> Result<PortId, SimulationError> {
         let (node, named) = resolve_node_or_port(self, name)?;
@@ -273,7 +273,7 @@ impl Floor<'_> {
     }
 }
 
-impl NameLookup for Floor<'_> {
+impl NameLookup for SimNames<'_> {
     fn has_node(&self, guid: Guid) -> bool {
         self.netlist.by_guid(guid).is_some()
     }

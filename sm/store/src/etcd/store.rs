@@ -13,9 +13,9 @@ use tokio::runtime::Runtime;
 
 use super::client::{Client, EtcdOptions, Limits};
 use super::pages::{PAGE_MAX, PageName, Pages, family, table_of};
-use crate::io::Operation;
+use crate::io::FileOperation;
 use crate::{
-    CLAIMS, ChangeSet, Deadline, Epoch, Life, LoadReport, Origin, Persisted, SeenEpoch,
+    CLAIMS, ChangeSet, ClaimCondition, Deadline, Epoch, LoadReport, Origin, Persisted, SeenEpoch,
     SharedStore, Store, StoreError,
 };
 
@@ -101,7 +101,7 @@ impl EtcdStore {
             .enable_all()
             .build()
             .map_err(|source| StoreError::Io {
-                operation: Operation::Read,
+                operation: FileOperation::Read,
                 path: "epoll".into(),
                 source,
             })?;
@@ -275,11 +275,16 @@ impl EtcdStore {
 
     /// The conditions of a claim. `is_followed` adds the condition that the key `format` has this
     /// version's value.
-    fn conditions(&self, seen: Option<SeenEpoch>, life: Life, is_followed: bool) -> Vec<Compare> {
+    fn conditions(
+        &self,
+        seen: Option<SeenEpoch>,
+        condition: ClaimCondition,
+        is_followed: bool,
+    ) -> Vec<Compare> {
         // The modification revision of a key that was never written is 0.
         let revision = seen.map_or(0, |seen| seen.revision);
         let mut conditions = vec![compare_revision(self.key("epoch"), revision)];
-        if let (Life::Counts, Some(seen)) = (life, seen) {
+        if let (ClaimCondition::HolderSilent, Some(seen)) = (condition, seen) {
             conditions.push(compare_revision(self.key("beat"), seen.beat));
         }
         if is_followed {
@@ -459,7 +464,7 @@ impl SharedStore for EtcdStore {
         &mut self,
         holder: Guid,
         seen: Option<SeenEpoch>,
-        life: Life,
+        condition: ClaimCondition,
     ) -> Result<Option<Epoch>, StoreError> {
         // Keys that rsm did not write must stay unchanged. If the key `format` was rsm's at the
         // last reading, the transaction checks that it still is.
@@ -477,7 +482,7 @@ impl SharedStore for EtcdStore {
             op(self.key("format"), Some(FORMAT.into())),
             op(self.key("beat"), Some(b"0".to_vec())),
         ];
-        let compare = self.conditions(seen, life, is_followed);
+        let compare = self.conditions(seen, condition, is_followed);
         let answer = self.transact(compare, success, CLAIM)?;
         let revision = match answer.succeeded {
             true => answer.header.map_or(0, |header| header.revision),

@@ -30,8 +30,8 @@ use rsm_ids::Guid;
 
 pub use self::claim::Claim;
 use super::{
-    CABLING, ChangeSet, Deadline, Epoch, FOLLOWED_TABLES, LOCAL_TABLES, Life, Persisted, SeenEpoch,
-    SharedStore, StoreError, last_commit,
+    CABLING, ChangeSet, ClaimCondition, Deadline, Epoch, FOLLOWED_TABLES, LOCAL_TABLES, Persisted,
+    SeenEpoch, SharedStore, StoreError, last_commit,
 };
 
 /// Time for which a change waits for others to share its transaction.
@@ -550,16 +550,16 @@ impl Worker {
             Some(at) if at <= now() => self.seen,
             _ => self.look()?,
         };
-        let mut life = Life::Ignored;
+        let mut condition = ClaimCondition::Unconditional;
         if let Some(seen) = seen
             && let Some(silence) = claim.silence(&seen)
         {
             if self.seen_at.elapsed() < silence {
                 return Ok(Err(seen.epoch));
             }
-            life = Life::Counts;
+            condition = ClaimCondition::HolderSilent;
         }
-        match self.store.claim(claim.own, seen, life)? {
+        match self.store.claim(claim.own, seen, condition)? {
             Some(epoch) => Ok(Ok((epoch, seen))),
             // Another manager claimed first, or the holder is alive.
             None => match self.look()? {

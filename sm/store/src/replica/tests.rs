@@ -16,7 +16,7 @@ const HANGS: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Call {
     Observe,
-    Claim(Life),
+    Claim(ClaimCondition),
     Beat,
 }
 
@@ -119,14 +119,16 @@ impl SharedStore for Shared {
         &mut self,
         holder: Guid,
         seen: Option<SeenEpoch>,
-        life: Life,
+        condition: ClaimCondition,
     ) -> Result<Option<Epoch>, StoreError> {
-        self.call(Call::Claim(life))?;
+        self.call(Call::Claim(condition))?;
         let mut inner = self.0.lock();
         inner.seen.beat += i64::from(inner.beats_at_claim);
-        let is_same = match life {
-            Life::Counts => seen == Some(inner.seen),
-            Life::Ignored => seen.map(|seen| seen.revision) == Some(inner.seen.revision),
+        let is_same = match condition {
+            ClaimCondition::HolderSilent => seen == Some(inner.seen),
+            ClaimCondition::Unconditional => {
+                seen.map(|seen| seen.revision) == Some(inner.seen.revision)
+            }
         };
         if is_same {
             let number = inner.seen.epoch.number + 1;
@@ -207,7 +209,7 @@ fn a_claim_over_a_silent_master_waits_for_its_silence_and_is_then_made_with_one_
     assert!(claimed.elapsed() + BEAT >= SILENT);
     // A sign of life since the last reading would have kept the epoch; no reading precedes the
     // claim.
-    assert_eq!(store.claims(), [Call::Claim(Life::Counts)]);
+    assert_eq!(store.claims(), [Call::Claim(ClaimCondition::HolderSilent)]);
     replica.close();
 }
 
@@ -231,7 +233,7 @@ fn a_sign_of_life_at_the_last_moment_keeps_the_epoch() {
     replica.claim(over_master(false));
     let answer = answer(&events);
     assert!(matches!(answer, ReplicaEvent::Refused(_)), "{answer:?}");
-    assert_eq!(store.claims(), [Call::Claim(Life::Counts)]);
+    assert_eq!(store.claims(), [Call::Claim(ClaimCondition::HolderSilent)]);
     replica.close();
 }
 
@@ -275,7 +277,7 @@ fn a_claim_that_insists_waits_for_no_silence() {
     replica.claim(over_master(true));
     let answer = answer(&events);
     assert!(matches!(answer, ReplicaEvent::Granted { .. }), "{answer:?}");
-    assert_eq!(store.claims(), [Call::Claim(Life::Ignored)]);
+    assert_eq!(store.claims(), [Call::Claim(ClaimCondition::Unconditional)]);
     replica.close();
 }
 

@@ -9,7 +9,7 @@ use rsm_api::v1;
 use rsm_model::fabric::Fabric;
 use rsm_state::Snapshot;
 use rsm_store::StoreError;
-use rsm_store::io::{Disk, Operation, is_at};
+use rsm_store::io::{Disk, FileOperation, is_at};
 
 use super::acts::Acts;
 use super::frame::{self, Frames, Kind};
@@ -192,7 +192,7 @@ impl Archive {
     }
 
     fn open_segment(&self, path: &Path, whole: u64) -> Result<File, StoreError> {
-        self.disk.run(Operation::Append, path, || {
+        self.disk.run(FileOperation::Append, path, || {
             let mut options = OpenOptions::new();
             let file = options.create(true).append(true).open(path)?;
             file.set_len(whole)?;
@@ -276,12 +276,13 @@ impl Archive {
             (Some(current), None) if is_at(&current.file, &current.path) => current,
             (_, begins) => self.create(begins, now_unix_ms)?,
         };
-        let written = self.disk.run(Operation::Append, &current.path, || {
+        let written = self.disk.run(FileOperation::Append, &current.path, || {
             current.file.write_all(&self.unwritten.frames)
         });
         let written = written.and_then(|()| {
-            self.disk
-                .run(Operation::Sync, &current.path, || current.file.sync_data())
+            self.disk.run(FileOperation::Sync, &current.path, || {
+                current.file.sync_data()
+            })
         });
         if written.is_err() {
             // If this fails as well, readers skip the incomplete record.
@@ -380,7 +381,7 @@ fn first_number(path: &Path) -> Option<u64> {
 
 /// Describes a segment of an earlier run, of which only the first bytes are read.
 fn found(disk: &Disk, path: PathBuf, first: u64) -> Result<Segment, StoreError> {
-    let (bytes, head) = disk.run(Operation::Read, &path, || {
+    let (bytes, head) = disk.run(FileOperation::Read, &path, || {
         let file = File::open(&path)?;
         let bytes = file.metadata()?.len();
         let mut head = Vec::new();

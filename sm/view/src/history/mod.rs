@@ -24,7 +24,7 @@ pub mod scan;
 pub mod state;
 
 pub use self::archive::{Archive, Bounds};
-pub use self::recorder::{Recorder, Scene};
+pub use self::recorder::{RecordedState, Recorder};
 pub use self::scan::Segments;
 
 #[cfg(test)]

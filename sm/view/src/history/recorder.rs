@@ -19,7 +19,7 @@ pub(crate) const ACTS: usize = 1024;
 
 /// A state of the subnet to be recorded.
 #[derive(Clone, Debug)]
-pub struct Scene {
+pub struct RecordedState {
     /// Time of the state, in milliseconds since the Unix epoch.
     pub at_unix_ms: u64,
     /// Snapshot with the state.
@@ -33,7 +33,7 @@ pub struct Batch {
     pub events: Vec<Arc<v1::Event>>,
     /// Latest state, which replaces earlier ones that were not taken; `None` if there is no new
     /// state.
-    pub scene: Option<Scene>,
+    pub state: Option<RecordedState>,
     /// Number of events that were dropped because the queue was full.
     pub lost: u64,
     /// Events of other managers that share the store; at most as many as their ring holds.
@@ -42,7 +42,7 @@ pub struct Batch {
 
 impl Batch {
     fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.scene.is_none() && self.lost == 0 && self.others.is_empty()
+        self.events.is_empty() && self.state.is_none() && self.lost == 0 && self.others.is_empty()
     }
 }
 
@@ -72,7 +72,7 @@ struct Shared {
 
 impl Recorder {
     /// Queues events, and the resulting state, if there is one.
-    pub fn put(&self, events: Vec<Arc<v1::Event>>, scene: Option<Scene>) {
+    pub fn put(&self, events: Vec<Arc<v1::Event>>, state: Option<RecordedState>) {
         let mut queue = self.shared.queue.lock();
         let waiting = &mut queue.waiting;
         for event in events {
@@ -86,8 +86,8 @@ impl Recorder {
                 false => waiting.lost += 1,
             }
         }
-        if scene.is_some() {
-            waiting.scene = scene;
+        if state.is_some() {
+            waiting.state = state;
         }
         queue.put += 1;
         drop(queue);

@@ -10,7 +10,7 @@ use prost::Message as _;
 use rsm_api::v1;
 use rsm_api::v1::event::Change;
 use rsm_store::StoreError;
-use rsm_store::io::{Disk, Operation};
+use rsm_store::io::{Disk, FileOperation};
 
 use super::acts::Acts;
 use super::frame::{Frame, Frames, Kind};
@@ -240,7 +240,7 @@ impl Segments {
     }
 
     fn bytes_of(&self, segment: &Segment) -> Result<Option<Vec<u8>>, StoreError> {
-        self.disk.run(Operation::Read, &segment.path, || {
+        self.disk.run(FileOperation::Read, &segment.path, || {
             let file = match File::open(&segment.path) {
                 Ok(file) => file,
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

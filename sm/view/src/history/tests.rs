@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rsm_api::v1;
 use rsm_api::v1::event::Change;
-use rsm_store::io::{Disk, Operation};
+use rsm_store::io::{Disk, FileOperation};
 
 use super::recorder::QUEUE;
 use super::scan::{Numbered, Query};
@@ -285,7 +285,7 @@ fn filling() -> (Disk, Arc<AtomicBool>) {
     let full = Arc::new(AtomicBool::new(false));
     let flag = full.clone();
     let disk = Disk::with_fault(Arc::new(move |operation, _| {
-        let writes = matches!(operation, Operation::Append | Operation::Sync);
+        let writes = matches!(operation, FileOperation::Append | FileOperation::Sync);
         match writes && flag.load(Ordering::Relaxed) {
             true => Err(io::ErrorKind::StorageFull.into()),
             false => Ok(()),

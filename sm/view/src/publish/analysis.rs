@@ -9,7 +9,7 @@ use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 use rsm_model::text::count;
 use rsm_plan::Plan;
-use rsm_plan::avoid::{Avoid, Drained, Part, Reason};
+use rsm_plan::avoid::{Avoid, Drained, NodeOrCable, Reason};
 use rsm_plan::measured;
 use rsm_plan::whatif::{self, what_if_all};
 use rsm_routing::engine::EngineKind;
@@ -238,17 +238,17 @@ impl RoutingQueries for RouteAnalyst {
                     }
                     LossSelector::Node(node) => whatif::Loss::Node(resolve_node(names, node)?),
                     LossSelector::Part(part) => match drained::part(&published, part)?.0 {
-                        Part::Node(guid) => whatif::Loss::Node(guid),
-                        Part::Port(key) => whatif::Loss::Cable(key),
+                        NodeOrCable::Node(guid) => whatif::Loss::Node(guid),
+                        NodeOrCable::Port(key) => whatif::Loss::Cable(key),
                     },
                 })
             });
             let losses: Vec<whatif::Loss> = losses.collect::<Result<_, RoutingError>>()?;
-            let parts: Vec<Part> = losses
+            let parts: Vec<NodeOrCable> = losses
                 .iter()
                 .map(|&loss| match loss {
-                    whatif::Loss::Cable(key) => Part::Port(key),
-                    whatif::Loss::Node(guid) => Part::Node(guid),
+                    whatif::Loss::Cable(key) => NodeOrCable::Port(key),
+                    whatif::Loss::Node(guid) => NodeOrCable::Node(guid),
                 })
                 .collect();
             let job = plan.clone();
@@ -303,9 +303,9 @@ impl RoutingQueries for RouteAnalyst {
 }
 
 /// Reason why a drain of these parts would be refused; `None` if it would be accepted.
-fn drain_refused(published: &Published, plan: &Plan, parts: &[Part]) -> Option<String> {
+fn drain_refused(published: &Published, plan: &Plan, parts: &[NodeOrCable]) -> Option<String> {
     let before = &published.snapshot.avoid;
-    let drained = |&part: &Part| {
+    let drained = |&part: &NodeOrCable| {
         let drained = Drained {
             by: String::new(),
             since_unix_ms: 0,

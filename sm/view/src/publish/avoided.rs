@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_api::v1;
 use rsm_ids::{Guid, PortKey};
 use rsm_model::fabric::Port;
-use rsm_plan::avoid::{Part, Reason};
+use rsm_plan::avoid::{NodeOrCable, Reason};
 use rsm_state::{Snapshot, TablesWritten};
 
 /// Maximum number of names in a status: they fill some lines of a screen.
@@ -13,7 +13,7 @@ const MAX_NAMES: usize = 16;
 
 /// Mark of each part that routes avoid, or are about to avoid.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Marks(BTreeMap<Part, v1::Avoidance>);
+pub(super) struct Marks(BTreeMap<NodeOrCable, v1::Avoidance>);
 
 impl Marks {
     pub(super) fn of(snapshot: &Snapshot) -> Marks {
@@ -27,7 +27,7 @@ impl Marks {
 
     /// Mark of a node; unspecified if routes use the node.
     pub(super) fn node(&self, guid: Guid) -> v1::Avoidance {
-        let mark = self.0.get(&Part::Node(guid)).copied();
+        let mark = self.0.get(&NodeOrCable::Node(guid)).copied();
         mark.unwrap_or(v1::Avoidance::Unspecified)
     }
 
@@ -39,18 +39,18 @@ impl Marks {
         }
         // A smaller value takes precedence; values of drained parts are smaller than those of
         // unhealthy parts.
-        let first = |part: fn(PortKey) -> Part| {
+        let first = |part: fn(PortKey) -> NodeOrCable| {
             let ends = ends.iter().flatten();
             let marks = ends.filter_map(|&end| self.0.get(&part(end)));
             marks.min().copied()
         };
-        first(Part::Port)
-            .or_else(|| first(|end| Part::Node(end.node)))
+        first(NodeOrCable::Port)
+            .or_else(|| first(|end| NodeOrCable::Node(end.node)))
             .unwrap_or(v1::Avoidance::Unspecified)
     }
 
     /// Parts whose marks differ.
-    pub(super) fn differing(&self, other: &Marks) -> BTreeSet<Part> {
+    pub(super) fn differing(&self, other: &Marks) -> BTreeSet<NodeOrCable> {
         let parts = self.0.keys().chain(other.0.keys()).copied();
         parts
             .filter(|part| self.0.get(part) != other.0.get(part))
@@ -69,7 +69,7 @@ impl Marks {
                 v1::Avoidance::DrainedInUse | v1::Avoidance::IsolatedInUse => summary.in_use += 1,
             }
         }
-        let mut parts: Vec<(Part, &Reason)> = snapshot.avoid.parts().collect();
+        let mut parts: Vec<(NodeOrCable, &Reason)> = snapshot.avoid.parts().collect();
         parts.sort_by_key(|&(part, reason)| match reason {
             Reason::Drained(drained) => (0, u64::MAX - drained.since_unix_ms, part),
             Reason::Unhealthy(_) => (1, 0, part),
@@ -83,21 +83,21 @@ impl Marks {
 }
 
 /// Present name of a part, or its name at the time of the drain.
-fn name(snapshot: &Snapshot, part: Part, reason: &Reason) -> String {
+fn name(snapshot: &Snapshot, part: NodeOrCable, reason: &Reason) -> String {
     let node = snapshot.fabric.node_of(part.node());
     match (node, reason) {
         (None, Reason::Drained(drained)) => drained.name.clone(),
         (node, _) => {
             let node = node.map_or_else(|| part.node().to_string(), |node| node.name());
             match part {
-                Part::Node(_) => node,
-                Part::Port(key) => format!("{node}:{}", key.port),
+                NodeOrCable::Node(_) => node,
+                NodeOrCable::Port(key) => format!("{node}:{}", key.port),
             }
         }
     }
 }
 
-fn mark(snapshot: &Snapshot, part: Part, reason: &Reason) -> v1::Avoidance {
+fn mark(snapshot: &Snapshot, part: NodeOrCable, reason: &Reason) -> v1::Avoidance {
     let plan = snapshot.plan.as_deref();
     let is_used = plan
         .is_some_and(|plan| plan.avoided.avoid.reason(part).is_some() && plan.avoided.uses(part));
@@ -112,7 +112,7 @@ fn mark(snapshot: &Snapshot, part: Part, reason: &Reason) -> v1::Avoidance {
 
 /// Whether the plan in force avoids a part, and the switches next to the part hold their tables. A
 /// later convergence under way does not count: otherwise marks would come and go with each one.
-fn is_planned(snapshot: &Snapshot, part: Part) -> bool {
+fn is_planned(snapshot: &Snapshot, part: NodeOrCable) -> bool {
     let plan = snapshot.plan.as_deref();
     are_tables_on(snapshot, beside(snapshot, part))
         && snapshot.refused_plan.is_none()
@@ -130,14 +130,14 @@ pub(super) fn are_tables_on(snapshot: &Snapshot, switches: impl IntoIterator<Ite
 }
 
 /// Nodes whose tables lead to a part: the peers at a node's cables, or both ends of a cable.
-fn beside(snapshot: &Snapshot, part: Part) -> Vec<Guid> {
+fn beside(snapshot: &Snapshot, part: NodeOrCable) -> Vec<Guid> {
     let Some(node) = snapshot.fabric.node_of(part.node()) else {
         return Vec::new();
     };
     let across = |port: &Port| Some(port.peer?.node);
     match part {
-        Part::Node(_) => node.ports.iter().filter_map(across).collect(),
-        Part::Port(key) => {
+        NodeOrCable::Node(_) => node.ports.iter().filter_map(across).collect(),
+        NodeOrCable::Port(key) => {
             let peer = node.ports.get(key.port.index()).and_then(across);
             peer.into_iter().chain([key.node]).collect()
         }
@@ -145,7 +145,7 @@ fn beside(snapshot: &Snapshot, part: Part) -> Vec<Guid> {
 }
 
 /// Whether tables that avoid a part are written, and no Set is under way.
-pub(super) fn is_written(snapshot: &Snapshot, part: Part) -> bool {
+pub(super) fn is_written(snapshot: &Snapshot, part: NodeOrCable) -> bool {
     !snapshot.converging && is_planned(snapshot, part)
 }
 
@@ -170,7 +170,7 @@ mod tests {
         })
     }
 
-    fn snapshot(parts: &[(Part, Reason)]) -> Snapshot {
+    fn snapshot(parts: &[(NodeOrCable, Reason)]) -> Snapshot {
         let mut avoid = Avoid::default();
         avoid.add(&parts.iter().cloned().collect()).unwrap();
         Snapshot {
@@ -184,10 +184,10 @@ mod tests {
         let port = |node, number| PortKey::new(Guid(node), PortNum(number));
         let marks = Marks::of(&snapshot(&[
             (
-                Part::Port(port(1, 3)),
+                NodeOrCable::Port(port(1, 3)),
                 Reason::Unhealthy("errors".to_owned()),
             ),
-            (Part::Node(Guid(2)), drained(5, "leaf-2")),
+            (NodeOrCable::Node(Guid(2)), drained(5, "leaf-2")),
         ]));
         let cable = |a, b| marks.cable([Some(a), Some(b)]);
         let (isolated, draining) = (v1::Avoidance::Isolated, v1::Avoidance::Draining);
@@ -200,16 +200,24 @@ mod tests {
         assert_eq!(marks.node(Guid(2)), draining);
         assert_eq!(
             marks.differing(&Marks::default()),
-            [Part::Port(port(1, 3)), Part::Node(Guid(2))].into()
+            [NodeOrCable::Port(port(1, 3)), NodeOrCable::Node(Guid(2))].into()
         );
     }
 
     #[test]
     fn a_status_names_the_latest_drains_first_and_counts_all() {
-        let mut parts: Vec<(Part, Reason)> = (1..=20)
-            .map(|at| (Part::Node(Guid(at)), drained(at, &format!("leaf-{at}"))))
+        let mut parts: Vec<(NodeOrCable, Reason)> = (1..=20)
+            .map(|at| {
+                (
+                    NodeOrCable::Node(Guid(at)),
+                    drained(at, &format!("leaf-{at}")),
+                )
+            })
             .collect();
-        parts.push((Part::Node(Guid(99)), Reason::Unhealthy("errors".to_owned())));
+        parts.push((
+            NodeOrCable::Node(Guid(99)),
+            Reason::Unhealthy("errors".to_owned()),
+        ));
         let snapshot = snapshot(&parts);
         let summary = Marks::of(&snapshot).summary(&snapshot);
         assert_eq!((summary.draining, summary.isolated), (20, 1));

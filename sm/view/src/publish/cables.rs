@@ -8,7 +8,7 @@ use rsm_api::{RoutingError, timestamp, v1};
 use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 use rsm_plan::Plan;
-use rsm_plan::avoid::{Part, Reason};
+use rsm_plan::avoid::{NodeOrCable, Reason};
 use rsm_routing::quality::{CrossingHost, crossing, crossing_from};
 use rsm_routing::topology::Destination;
 
@@ -107,7 +107,7 @@ pub(super) fn shown(
     crossed: &Crossed,
 ) -> v1::CableUse {
     let at = published.fabric().find_port(ends[0]);
-    let over = plan.lids_over(Part::Port(ends[0]), |switch| plan.last_table(switch));
+    let over = plan.lids_over(NodeOrCable::Port(ends[0]), |switch| plan.last_table(switch));
     let lids_over = over.map(|over| over.over.len() as u64);
     v1::CableUse {
         link: at.and_then(|at| published.api_view().link(at)),
@@ -128,7 +128,7 @@ fn unplug(published: &Published, ends: [PortKey; 2], lids_over: Option<u64>) -> 
         && are_tables_on(snapshot, ends.map(|end| end.node));
     let mut parts = ends
         .into_iter()
-        .flat_map(|end| [Part::Port(end), Part::Node(end.node)]);
+        .flat_map(|end| [NodeOrCable::Port(end), NodeOrCable::Node(end.node)]);
     let is_drained =
         parts.any(|part| matches!(snapshot.avoid.reason(part), Some(Reason::Drained(_))));
     let mut nodes = ends.into_iter();

@@ -13,7 +13,7 @@ use rsm_api::{BoxFuture, Control, ControlError, LookupError, v1};
 use rsm_config::overlay::ChangeError;
 use rsm_ids::{Lid, PortKey, PortNum};
 use rsm_model::expected::{Accept, Expected};
-use rsm_plan::avoid::{Drained, Part, Reason};
+use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
 use rsm_routing::engine::UnknownEngine;
 use rsm_state::{ChangeEffect, Command, Convergence, Role, Ticket};
 use tokio::sync::mpsc::error::TrySendError;
@@ -184,7 +184,7 @@ impl Controller {
                 .and_then(|()| isolation::target(&published, host, why, now));
             match target {
                 Ok(Some((port, reason))) => {
-                    parts.insert(Part::Port(port), reason);
+                    parts.insert(NodeOrCable::Port(port), reason);
                     disabled.push(host);
                 }
                 Ok(None) => ended.push((host, Ok(false))),
@@ -211,7 +211,7 @@ impl Controller {
     fn parts_to_drain(
         &self,
         question: &DrainQuestion,
-    ) -> Result<BTreeMap<Part, Reason>, ControlError> {
+    ) -> Result<BTreeMap<NodeOrCable, Reason>, ControlError> {
         self.check()?;
         let published = self.view.published();
         let since_unix_ms = self.view.unix_ms();
@@ -329,7 +329,7 @@ impl Control for Controller {
             let parts = parts
                 .iter()
                 .map(|name| drained::drained_part(&published, name));
-            let parts: BTreeSet<Part> = parts.collect::<Result<_, _>>()?;
+            let parts: BTreeSet<NodeOrCable> = parts.collect::<Result<_, _>>()?;
             port_command::check_undrain(&published, &parts)?;
             let count = parts.len() as u64;
             let mut caller = self.ask(|ticket| Command::Undrain { parts, ticket })?;
@@ -350,7 +350,8 @@ impl Control for Controller {
                 PortAction::Disable => {
                     port_command::check(&published, &target, &command)?;
                     let drained = target.disabled(&command, self.view.unix_ms());
-                    let parts = BTreeMap::from([(Part::Port(port), Reason::Drained(drained))]);
+                    let parts =
+                        BTreeMap::from([(NodeOrCable::Port(port), Reason::Drained(drained))]);
                     self.ask(|ticket| Command::Drain {
                         parts,
                         forced: command.accept_cut_off,

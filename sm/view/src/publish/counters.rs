@@ -34,8 +34,7 @@ pub trait CountersSource: Send + Sync + 'static {
     fn counters(&self) -> CountersSnapshot;
 }
 
-/// Time for which an answer about all ports is repeated while the readings are the same, equal to
-/// the time between two readings, because a reading can become stale meanwhile.
+/// Lifetime of a cached answer: one reading interval, after which a reading can be stale.
 const PASS: Duration = Duration::from_secs(1);
 
 /// Answers readers from the last readings, with the names of the snapshot in force.

@@ -6,7 +6,7 @@ use rsm_api::model::{Keyed, PortId, Selector};
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{ControlError, LookupError, v1};
 use rsm_ids::{PortKey, PortNum};
-use rsm_plan::avoid::{Drained, Part};
+use rsm_plan::avoid::{Drained, NodeOrCable};
 
 use super::api_view::api_key;
 use super::avoided::is_written;
@@ -28,12 +28,12 @@ pub(super) fn shown(
     })
 }
 
-fn message(published: &Published, part: Part, drained: &Drained) -> v1::DrainedPart {
+fn message(published: &Published, part: NodeOrCable, drained: &Drained) -> v1::DrainedPart {
     let mut message = v1::DrainedPart {
         node_guid: part.node().to_string(),
         port: match part {
-            Part::Node(_) => None,
-            Part::Port(key) => Some(key.port.0.into()),
+            NodeOrCable::Node(_) => None,
+            NodeOrCable::Port(key) => Some(key.port.0.into()),
         },
         name: drained.name.clone(),
         by: drained.by.clone(),
@@ -49,7 +49,11 @@ fn message(published: &Published, part: Part, drained: &Drained) -> v1::DrainedP
 
 /// State of a drained part. Also sets in `message` the number of table entries that lead over the
 /// part.
-fn state(published: &Published, part: Part, message: &mut v1::DrainedPart) -> v1::DrainState {
+fn state(
+    published: &Published,
+    part: NodeOrCable,
+    message: &mut v1::DrainedPart,
+) -> v1::DrainState {
     let snapshot = &published.snapshot;
     if !part.is_there(&snapshot.fabric) {
         return v1::DrainState::Away;
@@ -76,7 +80,7 @@ fn state(published: &Published, part: Part, message: &mut v1::DrainedPart) -> v1
 pub(super) fn part(
     published: &Published,
     name: &Selector,
-) -> Result<(Part, String, Option<PortKey>), LookupError> {
+) -> Result<(NodeOrCable, String, Option<PortKey>), LookupError> {
     let (node, port) = resolve_node_or_port(&published.names, name)?;
     let fabric = published.fabric();
     let called = fabric
@@ -84,24 +88,31 @@ pub(super) fn part(
         .map_or_else(|| node.to_string(), |node| node.name());
     let port = port.filter(|&port| port != PortNum::ZERO);
     Ok(match port {
-        None => (Part::Node(node), called, None),
+        None => (NodeOrCable::Node(node), called, None),
         Some(number) => {
             let key = PortKey::new(node, number);
             let peer = fabric.find_port(key).and_then(|at| fabric.port(at).peer);
-            (Part::Port(key), format!("{called} port {number}"), peer)
+            (
+                NodeOrCable::Port(key),
+                format!("{called} port {number}"),
+                peer,
+            )
         }
     })
 }
 
 /// The drained part that a name refers to. An absent part is found by its GUID, or by its name at
 /// the time of the drain.
-pub(super) fn drained_part(published: &Published, name: &Selector) -> Result<Part, ControlError> {
+pub(super) fn drained_part(
+    published: &Published,
+    name: &Selector,
+) -> Result<NodeOrCable, ControlError> {
     let avoid = &published.snapshot.avoid;
     let text = name.to_string();
     let away = avoid.drained().find(|&(part, drained)| {
         let by_guid = match part {
-            Part::Node(guid) => *name == Selector::guid(guid),
-            Part::Port(key) => {
+            NodeOrCable::Node(guid) => *name == Selector::guid(guid),
+            NodeOrCable::Port(key) => {
                 let port = Some(key.port);
                 *name
                     == Selector::Guid {
@@ -123,7 +134,10 @@ pub(super) fn drained_part(published: &Published, name: &Selector) -> Result<Par
 }
 
 /// Messages about some drained parts, in the order of the list.
-pub(super) fn shown_of(published: &Published, parts: &BTreeSet<Part>) -> Vec<v1::DrainedPart> {
+pub(super) fn shown_of(
+    published: &Published,
+    parts: &BTreeSet<NodeOrCable>,
+) -> Vec<v1::DrainedPart> {
     let keys: BTreeSet<PortId> = parts.iter().map(|part| api_key(part.key())).collect();
     shown(published, |key| keys.contains(&key))
         .map(|part| part.message)

@@ -10,7 +10,7 @@ use rsm_api::{limits, v1};
 use rsm_ids::{Guid, PortKey};
 use rsm_model::fabric::{Delta, Fabric};
 use rsm_plan::Plan;
-use rsm_plan::avoid::Part;
+use rsm_plan::avoid::NodeOrCable;
 use rsm_routing::tables::Lft;
 
 use super::findings::FindingNews;
@@ -154,8 +154,8 @@ impl Differences<'_> {
         touched.extend(delta.ports_changed.iter().map(|key| key.node));
         let marks = self.old.marks.differing(&self.new.marks).into_iter();
         touched.extend(marks.filter_map(|part| match part {
-            Part::Node(guid) => Some(guid),
-            Part::Port(_) => None,
+            NodeOrCable::Node(guid) => Some(guid),
+            NodeOrCable::Port(_) => None,
         }));
         for guid in touched {
             let (Some(before), Some(now)) = (old.fabric.find(guid), new.fabric.find(guid)) else {
@@ -205,8 +205,8 @@ impl Differences<'_> {
         let marks = self.old.marks.differing(&self.new.marks).into_iter();
         let marks: Vec<PortKey> = marks
             .filter_map(|part| match part {
-                Part::Node(_) => None,
-                Part::Port(key) => Some(key),
+                NodeOrCable::Node(_) => None,
+                NodeOrCable::Port(key) => Some(key),
             })
             .collect();
         let slow = self

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rsm_api::ControlError;
 use rsm_api::model::{PortAction, PortCommand, Selector};
 use rsm_ids::PortKey;
-use rsm_plan::avoid::{Avoid, AvoidError, Part, Reason};
+use rsm_plan::avoid::{Avoid, AvoidError, NodeOrCable, Reason};
 
 use super::port_command::{self, Target};
 use super::published::Published;
@@ -69,7 +69,7 @@ pub(super) fn target(
 fn cut_off_beside(published: &Published, target: &Target, host: PortKey) -> Option<PortKey> {
     let snapshot = &published.snapshot;
     let reason = Reason::Unhealthy(String::new());
-    let parts = BTreeMap::from([(Part::Port(target.port), reason)]);
+    let parts = BTreeMap::from([(NodeOrCable::Port(target.port), reason)]);
     let damped = snapshot.plan.as_ref().map(|plan| &plan.avoided.damped);
     let damped = damped.map(|damped| (**damped).clone()).unwrap_or_default();
     let checked = Avoid::clone(&snapshot.avoid).try_add(&parts, published.fabric(), &damped);

@@ -7,7 +7,7 @@ use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{ControlError, LookupError};
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{PortPhysicalState, PortState};
-use rsm_plan::avoid::{Avoid, AvoidError, Drained, Part, Reason};
+use rsm_plan::avoid::{Avoid, AvoidError, Drained, NodeOrCable, Reason};
 
 use super::api_view::api_key;
 use super::published::Published;
@@ -66,9 +66,9 @@ pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, C
     let known = published
         .snapshot
         .avoid
-        .drained_at(Part::Port(named), fabric);
+        .drained_at(NodeOrCable::Port(named), fabric);
     let port = match (known, peer) {
-        (Some(Part::Port(key)), _) => key,
+        (Some(NodeOrCable::Port(key)), _) => key,
         (_, Some(peer)) => nearer(published, named, peer),
         (_, None) => named,
     };
@@ -110,7 +110,7 @@ pub(super) fn check(
     let snapshot = &published.snapshot;
     let fabric = published.fabric();
     let drained = Reason::Drained(target.disabled(command, 0));
-    let parts = BTreeMap::from([(Part::Port(target.port), drained)]);
+    let parts = BTreeMap::from([(NodeOrCable::Port(target.port), drained)]);
     let none = BTreeSet::new();
     let damped = snapshot
         .plan
@@ -199,10 +199,10 @@ pub(super) fn check_reset(published: &Published, target: &Target) -> Result<(), 
 /// One of the parts is a disabled port.
 pub(super) fn check_undrain(
     published: &Published,
-    parts: &BTreeSet<Part>,
+    parts: &BTreeSet<NodeOrCable>,
 ) -> Result<(), ControlError> {
     let mut disabled = published.snapshot.avoid.disabled();
-    match disabled.find(|&port| parts.contains(&Part::Port(port))) {
+    match disabled.find(|&port| parts.contains(&NodeOrCable::Port(port))) {
         None => Ok(()),
         Some(port) => {
             let name = published.fabric().port_name(port);

@@ -14,7 +14,7 @@ use super::log::ConvergenceLog;
 use super::missing::{self, Gone, GoneNode};
 use super::published::Published;
 use super::{activity, lines};
-use crate::history::{Recorder, Scene};
+use crate::history::{RecordedState, Recorder};
 
 /// A clock: real in the daemon, simulated in tests.
 pub trait UnixClock: Send + Sync {
@@ -164,11 +164,11 @@ impl View {
         }
         if let Some(recorder) = &self.recorder {
             let snapshot = new.snapshot.clone();
-            let scene = is_known(&snapshot).then_some(Scene {
+            let state = is_known(&snapshot).then_some(RecordedState {
                 at_unix_ms: at,
                 snapshot,
             });
-            recorder.put(events, scene);
+            recorder.put(events, state);
         }
     }
 

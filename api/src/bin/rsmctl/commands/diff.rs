@@ -7,7 +7,7 @@ use rsm_proto::{plain_names, v1};
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{count, label, machine, or_none};
+use crate::text::{count, host_of_adapter, label, or_none};
 use crate::time::{self, minute};
 
 /// The differences of the subnet now from an earlier time
@@ -163,7 +163,7 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
             continue;
         }
         let part = match kind {
-            Kind::NodeAppeared | Kind::NodeVanished => machine(&difference.subject),
+            Kind::NodeAppeared | Kind::NodeVanished => host_of_adapter(&difference.subject),
             Kind::FindingRaised | Kind::FindingCleared => &difference.subject,
             _ => {
                 rows.push((Row::of(difference), 1));
@@ -206,7 +206,7 @@ fn fold(row: &mut Row, number: u64) {
             *text = first_clause(text) + &more;
         }
         _ => {
-            row.part = format!("{} ({number} adapters)", machine(&row.part));
+            row.part = format!("{} ({number} adapters)", host_of_adapter(&row.part));
             *row.value() += &more;
         }
     }

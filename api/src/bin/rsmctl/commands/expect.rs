@@ -8,7 +8,7 @@ use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{NONE, label, machine, or_none};
+use crate::text::{NONE, host_of_adapter, label, or_none};
 use crate::time::minute;
 
 /// Lists nodes and cables that the subnet manager misses, or accepts that they are gone for good
@@ -95,7 +95,7 @@ fn folded(missing: Vec<v1::Missing>) -> Vec<Vec<v1::Missing>> {
             rows.push(vec![one]);
             continue;
         }
-        let key = (machine(&one.name).to_owned(), since(&one));
+        let key = (host_of_adapter(&one.name).to_owned(), since(&one));
         match known.get(&key) {
             Some(&at) => rows[at].push(one),
             None => {
@@ -139,7 +139,7 @@ fn table(rows: &[Vec<v1::Missing>]) -> Rows {
         };
         let name = match row.len() {
             1 => first.name.clone(),
-            adapters => format!("{} ({adapters} adapters)", machine(&first.name)),
+            adapters => format!("{} ({adapters} adapters)", host_of_adapter(&first.name)),
         };
         // What is seen of the adapters of a host, each sight once.
         let mut seen: Vec<&str> = Vec::new();

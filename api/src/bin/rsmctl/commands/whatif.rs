@@ -8,7 +8,7 @@ use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::Session;
 use crate::table::Rows;
-use crate::text::{count, machine, port_of};
+use crate::text::{count, host_of_adapter, port_of};
 
 /// The maximum number of names of a list in the text output; `--format json` has all.
 const SHOWN: usize = 8;
@@ -108,7 +108,7 @@ fn breaks(found: &v1::Consequence, adapters: u64) -> String {
         let hosts: BTreeSet<&str> = found
             .cut_off
             .iter()
-            .map(|port| machine(&port.description))
+            .map(|port| host_of_adapter(&port.description))
             .collect();
         broken.push(format!(
             "{} of {} would be cut off",

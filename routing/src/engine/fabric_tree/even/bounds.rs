@@ -5,7 +5,7 @@
 //! the packets in proportion to their rates. The sets are single switches and subtrees.
 
 use super::super::numbering::Parts;
-use super::{Ground, Target};
+use super::{ReducerInput, Target};
 use crate::topology::SwitchIdx;
 
 /// The loads that links need not exceed.
@@ -103,7 +103,7 @@ impl Side {
 
 /// The inputs of bounds.
 pub(super) struct Cuts<'a> {
-    ground: Ground<'a>,
+    input: ReducerInput<'a>,
     /// The ends at each switch.
     ends: Vec<Ends>,
     /// The ends in each component.
@@ -114,8 +114,13 @@ pub(super) struct Cuts<'a> {
 
 impl<'a> Cuts<'a> {
     /// Collects the inputs for packets from `hosts`, indexed by switch, to `targets`.
-    pub(super) fn of(ground: Ground<'a>, hosts: &[u64], targets: &[Target], unit: u64) -> Cuts<'a> {
-        let known = ground.known;
+    pub(super) fn of(
+        input: ReducerInput<'a>,
+        hosts: &[u64],
+        targets: &[Target],
+        unit: u64,
+    ) -> Cuts<'a> {
+        let known = input.known;
         let of_hosts = |&hosts: &u64| Ends { hosts, targets: 0 };
         let mut ends: Vec<Ends> = hosts.iter().map(of_hosts).collect();
         for target in targets {
@@ -126,7 +131,7 @@ impl<'a> Cuts<'a> {
             components[known.component_of(switch)].add(ends[switch.index()]);
         }
         Cuts {
-            ground,
+            input,
             ends,
             components,
             unit,
@@ -136,10 +141,10 @@ impl<'a> Cuts<'a> {
     /// The bounds from single switches and from the subtrees below each level.
     pub(super) fn bounds(&self) -> Bounds {
         let mut bounds = Bounds {
-            fair: vec![0; self.ground.known.half_link_count()],
+            fair: vec![0; self.input.known.half_link_count()],
             least: 0,
         };
-        let levels = self.ground.order.levels().iter();
+        let levels = self.input.order.levels().iter();
         let deepest = usize::from(levels.copied().max().unwrap_or(0));
         for level in 1..=deepest + 1 {
             self.raise(&mut bounds, &self.subtrees(level));
@@ -150,7 +155,7 @@ impl<'a> Cuts<'a> {
     /// For each switch, the subtree of switches at or below a level that contains it, identified by
     /// its first switch. A switch above that level is a set of its own.
     fn subtrees(&self, level: usize) -> Vec<SwitchIdx> {
-        let Ground { known, order, .. } = self.ground;
+        let ReducerInput { known, order, .. } = self.input;
         let is_inside = |switch: SwitchIdx| usize::from(order.levels()[switch.index()]) >= level;
         let mut parts = Parts::new(known.switch_count());
         for switch in known.indices().filter(|&switch| is_inside(switch)) {
@@ -167,7 +172,7 @@ impl<'a> Cuts<'a> {
     /// Raises bounds to those of the cuts around sets of switches; each set is identified by one of
     /// its switches.
     fn raise(&self, bounds: &mut Bounds, set_of: &[SwitchIdx]) {
-        let known = self.ground.known;
+        let known = self.input.known;
         let sides = self.sides(set_of);
         let shares: Vec<(Shares, Shares)> = sides
             .iter()
@@ -192,7 +197,7 @@ impl<'a> Cuts<'a> {
 
     /// Indexed by switch: the set that the switch names.
     fn sides(&self, set_of: &[SwitchIdx]) -> Vec<Side> {
-        let Ground { known, live, .. } = self.ground;
+        let ReducerInput { known, live, .. } = self.input;
         let mut sides = vec![Side::default(); known.switch_count()];
         for switch in known.indices() {
             let set = set_of[switch.index()];

@@ -13,7 +13,7 @@
 //! The result is a function of the complete known fabric: missing parts do not affect it.
 
 mod bounds;
-mod leveller;
+mod max_load_reducer;
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
-use self::leveller::LeftOut;
-pub(super) use self::leveller::{Budget, Ground, Leveller, MAX_READS, Target};
+use self::max_load_reducer::LeftOut;
+pub(super) use self::max_load_reducer::{Budget, MAX_READS, MaxLoadReducer, ReducerInput, Target};
 use super::super::paths::Tile;
 use super::detours::Detours;
 use super::live::Live;
@@ -141,14 +141,14 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
         // take as long as the base LIDs.
         let share = if offset == 0 { 1 } else { groups.len() - 1 };
         for targets in by_category.iter().filter(|targets| !targets.is_empty()) {
-            let ground = Ground {
+            let input = ReducerInput {
                 known,
                 live: intact.live,
                 order: intact.order,
                 tiles: intact.tiles,
                 detours: intact.detours,
             };
-            let now = Leveller::new(ground).level(targets, &mut lfts, share);
+            let now = MaxLoadReducer::new(input).level(targets, &mut lfts, share);
             left_out.relief |= now.relief;
             left_out.spread |= now.spread;
         }

@@ -217,8 +217,8 @@ impl<'a> Filler<'a> {
     fn class_by_detour(&self, ways: &[usize], intact: &[usize]) -> Class {
         let mut class = self.classify(ways, intact);
         if let Class::Mixed(class) = &mut class {
-            // The rotation has all ways that could be part of a detour, so that it does not change
-            // when one of them comes or goes.
+            // Rotates over all potential detour ports, so that losing one leaves the others' share
+            // unchanged.
             let order = &*self.plan.detours.order;
             let is_way = |way: &&Way<'_>| {
                 // Switches are numbered as in the known fabric.

@@ -18,7 +18,7 @@ use rsm_model::fabric::Fabric;
 use rsm_state::Snapshot;
 
 use super::world::{PREFIX, SM_KEY, SMALL, World, records};
-use crate::events::{News, NoticeReport, SavedSubscription, limits};
+use crate::events::{NoticeReport, PublishedNotice, SavedSubscription, limits};
 use crate::{Sa, SaConfig, SaRequest, SavedSaState};
 
 const START: Time = Time::from_nanos(1_000_000_000);

@@ -317,7 +317,7 @@ fn a_port_has_one_subject_whether_it_comes_or_goes() {
     let directory = crate::Directory::of(&world.snapshot, None).unwrap();
     let port = |lid, up| {
         let ix = directory.by_lid(lid).unwrap();
-        News::of_port(&directory, ix, up).subject()
+        PublishedNotice::of_port(&directory, ix, up).subject()
     };
     let hosts = world.hosts();
     assert_eq!(port(hosts[0], true), port(hosts[0], false));

@@ -11,7 +11,7 @@ use rsm_config::Symptom;
 use rsm_core::Event;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_monitor::health::PortErrors;
-use rsm_plan::avoid::{Drained, Part, Reason};
+use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
 use rsm_sim::{Personality, PortField, PortFields, Silence, Sim};
 use rsm_state::Command;
 
@@ -20,7 +20,7 @@ use super::world::*;
 /// Time for which a test waits for a drain.
 const WAIT: Duration = Duration::from_secs(2);
 
-fn drain(world: &mut World, part: Part) {
+fn drain(world: &mut World, part: NodeOrCable) {
     let drained = Drained {
         by: "alice".to_owned(),
         since_unix_ms: 7,
@@ -59,7 +59,7 @@ fn between(spine: Guid, leaf: Guid) -> (String, String) {
 fn a_drained_switch_its_links_and_its_ports_have_a_mark_and_the_status_counts_it() {
     let mut world = World::up();
     let before = world.last_told();
-    drain(&mut world, Part::Node(SPINE_A));
+    drain(&mut world, NodeOrCable::Node(SPINE_A));
     world.run(WAIT);
     let drained = v1::Avoidance::Drained;
     let node = world.view.node(&named(&SPINE_A.to_string()));
@@ -101,7 +101,7 @@ fn a_drained_switch_its_links_and_its_ports_have_a_mark_and_the_status_counts_it
     let changed: Vec<_> = changed.collect();
     assert_eq!(changed.last(), Some(&drained), "{changed:?}");
 
-    let parts = BTreeSet::from([Part::Node(SPINE_A)]);
+    let parts = BTreeSet::from([NodeOrCable::Node(SPINE_A)]);
     world.handle(Event::Command(Command::Undrain { parts, ticket: 2 }));
     world.run(WAIT);
     assert_eq!(marked_links(&world), BTreeMap::new());
@@ -112,7 +112,7 @@ fn a_drained_switch_its_links_and_its_ports_have_a_mark_and_the_status_counts_it
 #[test]
 fn a_drained_switch_changes_once_and_a_later_convergence_does_not_change_it_again() {
     let mut world = World::up();
-    drain(&mut world, Part::Node(SPINE_B));
+    drain(&mut world, NodeOrCable::Node(SPINE_B));
     let mut seen = Vec::new();
     let before = world.last_told();
     world.run(WAIT);
@@ -135,7 +135,7 @@ fn mark_after(fault: impl Fn(&mut Sim)) -> (v1::Avoidance, bool) {
     let mut world = World::up();
     fault(&mut world.sim);
     world.run(WAIT);
-    drain(&mut world, Part::Node(SPINE_A));
+    drain(&mut world, NodeOrCable::Node(SPINE_A));
     world.run(WAIT * 5);
     let node = world.view.node(&named(&SPINE_A.to_string()));
     let complete = world.core.history().last().expect("it is up").complete;

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use rsm_ids::{Guid, PortKey, PortNum};
 
-/// Maximum number of ports in a roster: four times the ports of 45,056 hosts. When a roster is
+/// Maximum number of ports in the table: four times the ports of 45,056 hosts. When the table is
 /// full, segments begin anew, without ports that have vanished.
 pub(crate) const MAX_PORTS: usize = 1 << 20;
 
-/// A port of a roster.
+/// A port of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) key: PortKey,
@@ -18,12 +18,12 @@ pub(crate) struct Entry {
 
 /// Numbers of ports, in the order in which they were first read.
 #[derive(Default, Debug)]
-pub(crate) struct Roster {
+pub(crate) struct PortTable {
     entries: Vec<Entry>,
     numbers: HashMap<PortKey, u32>,
 }
 
-impl Roster {
+impl PortTable {
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -32,7 +32,7 @@ impl Roster {
         &self.entries
     }
 
-    /// The number of a port, assigned if the port has none; `None` if the roster is full.
+    /// The number of a port, assigned if the port has none; `None` if the table is full.
     pub(crate) fn number(&mut self, entry: Entry) -> Option<usize> {
         let next = self.entries.len();
         if let Some(&number) = self.numbers.get(&entry.key) {
@@ -66,7 +66,8 @@ pub(crate) fn encode(first: usize, entries: &[Entry]) -> Vec<u8> {
     out
 }
 
-/// Calls `visit` with each entry of an encoded roster and its number, up to the end or to damage.
+/// Calls `visit` with each entry of an encoded port table and its number, up to the end or to
+/// damage.
 pub(crate) fn decode(payload: &[u8], mut visit: impl FnMut(usize, Entry)) {
     let Some((first, mut rest)) = payload.split_first_chunk::<4>() else {
         return;

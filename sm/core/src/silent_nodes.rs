@@ -5,8 +5,8 @@
 //! no cable leads to a switch, the core does not wait for it. A sweep that has found a change, and
 //! a push that delays urgent work, end without the answers of silent nodes.
 //!
-//! Silence is judged by the packet loss before the fault: attempts along dead parts look lost, and
-//! say nothing about the paths that are left.
+//! Packet loss explains some silence, measured before the fault: attempts through dead parts look
+//! lost, and say nothing about the remaining paths.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -30,13 +30,12 @@ const ATTEMPTS_OF_URGENT_PUSH: u8 = 2;
 /// difference.
 const ATTEMPTS_OF_STOPPED_PUSH: u8 = 1;
 
-/// Cases in 1000 below which packet loss does not explain an unanswered query, so that the node is
-/// to blame.
+/// Probability, in permille, below which packet loss does not explain an unanswered query, so that
+/// the node is to blame.
 const CHANCE_PERMILLE: u32 = 10;
 
-/// Time after its last rest for which the core uses the packet loss measured before. Dead parts
-/// make attempts along paths through them look lost, which says nothing about the paths that are
-/// left.
+/// How long the loss measured while idle still applies: attempts through dead switches would
+/// inflate the present one.
 const BEFORE_COUNTS: Duration = Duration::from_secs(1);
 
 /// Nodes that do not answer.
@@ -46,7 +45,7 @@ pub(super) struct Silence {
     pub(super) silences: Silences,
 }
 
-/// The state of the core, as far as it says whether silence counts.
+/// State of the core that decides whether silence counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Situation {
     /// Whether a convergence is under way or waiting.
@@ -67,10 +66,10 @@ struct Losses {
     /// Time of the last rest.
     rested: Time,
     /// Silence of the whole fabric, as far as it is known.
-    quiet: Quiet,
+    fabric: FabricSilence,
 }
 
-/// Whether silence can be that of single nodes, or is one of the whole fabric.
+/// Whether single nodes are silent, or the whole fabric.
 ///
 /// ```text
 ///            an attempt is overdue            its own attempt is overdue, and no node has answered
@@ -80,8 +79,8 @@ struct Losses {
 ///                              judges the silent                excuses all attempts so far
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-enum Quiet {
-    /// No attempt is overdue that has not been judged.
+enum FabricSilence {
+    /// Every overdue attempt has been judged.
     #[default]
     Unheard,
     /// Attempts are overdue, and the manager's own switch was asked when this many answers had
@@ -92,8 +91,8 @@ enum Quiet {
     Everywhere(Time, u64),
 }
 
-/// Time for which silence of the whole fabric says nothing about single nodes.
-const LONGEST_QUIET: Duration = Duration::from_secs(1);
+/// Time from which silence of the whole fabric counts as silence of its nodes.
+const LONGEST_FABRIC_SILENCE: Duration = Duration::from_secs(1);
 
 impl Losses {
     /// Number of successive unanswered attempts that packet loss explains, if it is `permille` of
@@ -135,8 +134,8 @@ fn pick<T>(
 
 impl Silence {
     /// Tells the `sweep` under way about overdue queries, and withdraws those that it no longer
-    /// wants. Returns whether it suspects other nodes than before.
-    pub(super) fn heed(
+    /// wants. Returns whether the set of suspected nodes has changed.
+    pub(super) fn apply_silence(
         &mut self,
         sweep: Option<&mut Sweep>,
         client: &mut Client<Context>,
@@ -195,45 +194,46 @@ impl Silence {
     ) -> bool {
         let stats = client.stats();
         let heard = stats.answered + stats.busy + stats.late + stats.duplicate;
-        match self.losses.quiet {
-            Quiet::Unheard if may_ask => {
+        match self.losses.fabric {
+            FabricSilence::Unheard if may_ask => {
                 if !ask_witness(client, inventory) {
                     return true;
                 }
-                self.losses.quiet = Quiet::Asked(heard);
+                self.losses.fabric = FabricSilence::Asked(heard);
                 false
             }
-            Quiet::Unheard => false,
-            Quiet::Asked(before) if before == heard => {
+            FabricSilence::Unheard => false,
+            FabricSilence::Asked(before) if before == heard => {
                 let mut pending = client.pending_requests();
                 if pending.any(|(context, attempts)| {
                     matches!(context, Context::Witness) && attempts > explained
                 }) {
-                    self.losses.quiet = Quiet::Everywhere(now, heard);
+                    self.losses.fabric = FabricSilence::Everywhere(now, heard);
                 }
                 false
             }
-            Quiet::Everywhere(since, before) if before == heard => {
-                has_waited && now.since(since) >= LONGEST_QUIET
+            FabricSilence::Everywhere(since, before) if before == heard => {
+                has_waited && now.since(since) >= LONGEST_FABRIC_SILENCE
             }
-            Quiet::Asked(_) => {
-                self.end_quiet(client);
+            FabricSilence::Asked(_) => {
+                self.end_fabric_silence(client);
                 true
             }
-            Quiet::Everywhere(..) => {
+            FabricSilence::Everywhere(..) => {
                 client.excuse(now);
-                self.end_quiet(client);
+                self.end_fabric_silence(client);
                 false
             }
         }
     }
 
-    fn end_quiet(&mut self, client: &mut Client<Context>) {
-        self.losses.quiet = Quiet::Unheard;
+    fn end_fabric_silence(&mut self, client: &mut Client<Context>) {
+        self.losses.fabric = FabricSilence::Unheard;
         client.withdraw(|context| matches!(context, Context::Witness));
     }
 
-    /// Lets a `push` for which urgent work waits continue without silent nodes. Returns these.
+    /// Makes a `push` continue without silent nodes, because urgent work waits. Returns these
+    /// nodes.
     pub(super) fn abandon(
         &mut self,
         push: &mut Push,
@@ -241,7 +241,7 @@ impl Silence {
         inventory: &mut Inventory,
         now: Time,
     ) -> BTreeSet<Guid> {
-        if self.losses.quiet != Quiet::Unheard {
+        if self.losses.fabric != FabricSilence::Unheard {
             return BTreeSet::new();
         }
         let enough = if push.was_stopped() {
@@ -355,9 +355,9 @@ fn witness(inventory: &Inventory) -> Option<Guid> {
     beside.map(|end| end.node)
 }
 
-/// Continues a `sweep` without the outstanding answers, if only silent nodes owe them and there is
-/// work to continue with: `urgent` work, or a change that the sweep has found. Returns whether it
-/// gave any up.
+/// Ends the wait of a `sweep` for outstanding answers, if only silent nodes owe them and other work
+/// waits: `urgent` work, or a change that the sweep has found. Returns whether the sweep gave up
+/// any query.
 pub(super) fn leave_silent_nodes_out(
     sweep: &mut Sweep,
     urgent: bool,

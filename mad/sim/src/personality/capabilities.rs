@@ -24,7 +24,7 @@ pub(crate) enum Role {
 impl Personality {
     /// Removes the capabilities that the device lacks from a PortInfo after power-on. Calling it
     /// again changes nothing.
-    pub(crate) fn dress(self, info: &mut PortInfo, role: Role) {
+    pub(crate) fn remove_missing_capabilities(self, info: &mut PortInfo, role: Role) {
         if self.has(Habit::NoExtendedSpeeds) {
             let capabilities = info.capability_mask();
             info.set_capability_mask(

@@ -3,10 +3,10 @@
 //! Links below the maximum load count as well: the speed of a random exchange among all hosts
 //! depends on how many of its packets have their links to themselves. Packets to one destination
 //! never meet, because a host receives from one other host at a time. A move pays if it adds to
-//! shifts at most twice as many meetings as it saves (`Leveller::worth`).
+//! shifts at most twice as many meetings as it saves (`MaxLoadReducer::worth`).
 
 use super::clashes::Clashes;
-use super::{Budget, Leveller, NO_LINK, TIME, Target};
+use super::{Budget, MaxLoadReducer, NO_LINK, TIME, Target};
 use crate::tables::Lft;
 use crate::topology::SwitchIdx;
 
@@ -62,7 +62,7 @@ impl Exits {
     }
 }
 
-impl Leveller<'_> {
+impl MaxLoadReducer<'_> {
     /// Moves entries for `targets` where that pays, and takes all moves back if the resulting
     /// tables are worse; targets of one column are adjacent. `times` holds the time of a packet on
     /// each link. Returns the share of all meetings that the moves save.
@@ -218,7 +218,7 @@ impl Leveller<'_> {
             ports: Vec::new(),
             first: vec![0],
         };
-        for switch in self.ground.known.indices() {
+        for switch in self.input.known.indices() {
             if self.cost(switch, column).is_some() {
                 exits.ports.extend(self.choices(switch, column));
             }

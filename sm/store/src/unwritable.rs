@@ -11,7 +11,7 @@ use super::io::Disk;
 use super::layout::Layout;
 use super::lock::Lock;
 use super::{
-    ChangeSet, LoadReport, Persisted, SledStore, Store, StoreError, StoreFabric, fabric, guard,
+    ChangeSet, LoadReport, Persisted, SledStore, Store, StoreError, StoreFabric, fabric_kind, guard,
 };
 
 /// The store of a state folder, which may be unwritable for some time.
@@ -117,7 +117,7 @@ fn read(
     disk: &Disk,
 ) -> Result<(Persisted, LoadReport), StoreError> {
     let layout = Layout::new(dir);
-    let read = fabric::check(disk, &layout, fabric);
+    let read = fabric_kind::check(disk, &layout, fabric);
     match read.and_then(|_| guard::read_unopened(disk, &layout)) {
         Err(error) if is_of_disk(&error) => {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
@@ -195,13 +195,13 @@ mod tests {
     use rsm_model::LidClaim;
 
     use super::*;
-    use crate::io::Operation;
+    use crate::io::FileOperation;
 
     /// A disk on which nothing can be written while `full` is set.
     fn disk(full: &Arc<AtomicBool>) -> Disk {
         let full = full.clone();
         Disk::with_fault(Arc::new(move |operation, _| match operation {
-            Operation::List | Operation::Read | Operation::Lock => Ok(()),
+            FileOperation::List | FileOperation::Read | FileOperation::Lock => Ok(()),
             _ if full.load(Ordering::Relaxed) => Err(io::ErrorKind::StorageFull.into()),
             _ => Ok(()),
         }))
@@ -275,7 +275,7 @@ mod tests {
             drop(store);
             let read_only = || {
                 Disk::with_fault(Arc::new(|operation, _| match operation {
-                    Operation::List | Operation::Read => Ok(()),
+                    FileOperation::List | FileOperation::Read => Ok(()),
                     _ => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
                 }))
             };
@@ -297,7 +297,7 @@ mod tests {
         let failing = Disk::with_fault({
             let broken = broken.clone();
             Arc::new(move |operation, _| match operation {
-                Operation::Lock => Ok(()),
+                FileOperation::Lock => Ok(()),
                 _ if broken.load(Ordering::Relaxed) => Err(io::ErrorKind::Other.into()),
                 _ => Ok(()),
             })

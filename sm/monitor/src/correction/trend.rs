@@ -1,39 +1,41 @@
-//! Whether the errors before correction grow, and when they reach what correction can mend.
+//! The trend of errors before correction: whether they grow, and when they reach the limit of the
+//! code.
 //!
-//! Errors of a link that gets worse grow by a factor in a time rather than by an amount, so that
-//! the slope is taken of the logarithm of the rate: the median of the slopes between all pairs of
-//! hours (Theil and Sen), which single hours with many or few errors do not move.
+//! Errors of a worsening link grow exponentially, so that the slope is that of the logarithm of the
+//! rate: the median of the slopes between all pairs of hours (Theil and Sen), which single hours
+//! with many or few errors do not move.
 
 use std::time::Duration;
 
-/// Longest time in advance of which a rise is told.
+/// Maximum time until the limit of the code is reached, for which a trend is reported.
 pub const HORIZON: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Time of which hours count.
+/// Age up to which hours count.
 pub const WINDOW: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Time for which a rise holds that is no longer seen: a slope at its limit would come and go.
+/// Time for which a trend stays in force after it was last seen: a slope close to its limit would
+/// come and go.
 pub const LASTS: Duration = Duration::from_secs(24 * 3600);
 
-/// Spans that are looked at, in hours, and the decades by which errors must have grown in each. In
-/// a span of a night, temperature alone makes errors grow several times over.
+/// Spans that are examined, in hours, each with the decades by which errors must have grown within
+/// it. Over a night, temperature alone makes errors grow several times over.
 const SPANS: [(usize, f64); 4] = [(12, 1.0), (24, 0.7), (72, 0.7), (168, 0.7)];
 
-/// Fewest symbols corrected in an hour that counts: fewer differ by chance.
+/// Minimum number of corrected symbols in an hour that counts: smaller numbers differ by chance.
 const LEAST: u64 = 100;
 
-/// Share of the hours of a span that must count.
+/// Minimum share of the hours of a span that count.
 const COVERAGE: f64 = 0.7;
 
-/// Share of the pairs of hours of which the later one must have more errors: neither noise nor a
-/// step has so many. Twelve hours in any order have them once in 100,000 times.
+/// Minimum share of the pairs of hours whose later hour has more errors: neither noise nor a step
+/// reaches it. Twelve hours in random order reach it once in 100,000 times.
 const IN_ORDER: f64 = 0.92;
 
-/// Decades by which the last hours must exceed all hours before the span: a port that repeats
-/// itself, as by day and night, does not get worse.
+/// Decades by which the last hours must exceed all hours before the span: a port whose errors
+/// repeat, as by day and night, does not get worse.
 const BEYOND: f64 = 0.3;
 
-/// Longest time since the last hour that counts, in hours, of a counter that still counts.
+/// Maximum age of the last hour that counts, in hours, unless the counter is at its end.
 const FRESH: f64 = 3.0;
 
 const HOUR_MS: f64 = 3_600_000.0;
@@ -43,39 +45,41 @@ const HOUR_MS: f64 = 3_600_000.0;
 pub struct Hour {
     /// Start of the hour, in milliseconds since the Unix epoch.
     pub start_unix_ms: u64,
-    /// Symbols that were corrected; 0 where it is not known, too.
+    /// Number of corrected symbols; 0 also if it is unknown.
     pub symbols: u64,
-    /// Whether the link went down: errors from before say nothing about it, and those of its
-    /// training are its own.
+    /// Whether the link went down: errors from before do not concern the new link, and its training
+    /// causes errors of its own.
     pub went_down: bool,
 }
 
-/// Errors before correction that grow, and will reach what correction can mend.
+/// Growing errors before correction, which will reach the limit of the code.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Rise {
-    /// Present rate as a share of what correction can mend.
+pub struct CorrectionTrend {
+    /// Present rate as a share of the rate that the code can correct.
     pub share: f64,
     /// Time in which the rate grows tenfold.
     pub tenfold: Duration,
-    /// Time until the rate reaches what correction can mend; zero if it has.
+    /// Time until the rate reaches the rate that the code can correct; zero if it has.
     pub reaches: Duration,
 }
 
-/// A point of the logarithm of the rate: hours, and decades from what correction can mend.
+/// A point of the logarithm of the rate: time in hours, and decades relative to the rate that the
+/// code can correct.
 type Place = (f64, f64);
 
-impl Rise {
-    /// The rise in `hours`, by ascending time, at a port whose link can mend `mendable_per_s`
-    /// symbols a second; `None` if errors do not grow, or do not reach that within [`HORIZON`].
+impl CorrectionTrend {
+    /// The trend in `hours`, by ascending time, of a port whose link can correct `mendable_per_s`
+    /// symbols a second; `None` if errors do not grow, or do not reach that rate within
+    /// [`HORIZON`].
     ///
-    /// With `is_full`, the hardware's counter is at its end since the last hour that counts, and
-    /// the rise is taken to go on.
+    /// With `is_full`, the hardware's counter has been at its end since the last hour that counts,
+    /// and the growth is assumed to continue.
     pub fn of(
         hours: &[Hour],
         mendable_per_s: f64,
         now_unix_ms: u64,
         is_full: bool,
-    ) -> Option<Rise> {
+    ) -> Option<CorrectionTrend> {
         let place = |hour: &Hour| {
             let per_s = hour.symbols as f64 / 3600.0;
             let at = hour.start_unix_ms as f64 / HOUR_MS;
@@ -96,8 +100,8 @@ impl Rise {
     }
 }
 
-/// The rise in the last `span` hours, if errors grew by so many decades in them.
-fn rise_in(places: &[Place], span: usize, growth: f64, passed: f64) -> Option<Rise> {
+/// The trend in the last `span` hours, if errors grew by `growth` decades in them.
+fn rise_in(places: &[Place], span: usize, growth: f64, passed: f64) -> Option<CorrectionTrend> {
     let &(last, _) = places.last()?;
     let begin = places.partition_point(|&(at, _)| at <= last - span as f64);
     let (before, within) = places.split_at(begin);
@@ -120,7 +124,7 @@ fn rise_in(places: &[Place], span: usize, growth: f64, passed: f64) -> Option<Ri
     }
     let hours = (-present / slope - passed).max(0.0);
     let reaches = Duration::try_from_secs_f64(hours * 3600.0).ok()?;
-    (reaches <= HORIZON).then(|| Rise {
+    (reaches <= HORIZON).then(|| CorrectionTrend {
         share: 10f64.powf(present),
         tenfold: Duration::from_secs_f64(3600.0 / slope),
         reaches,
@@ -163,8 +167,8 @@ mod tests {
         counts.into_iter().enumerate().map(hour).collect()
     }
 
-    fn rise(hours: &[Hour]) -> Option<Rise> {
-        Rise::of(hours, MENDABLE, NOON, false)
+    fn rise(hours: &[Hour]) -> Option<CorrectionTrend> {
+        CorrectionTrend::of(hours, MENDABLE, NOON, false)
     }
 
     /// Even noise of -1 to 1, the same in each run.
@@ -207,7 +211,7 @@ mod tests {
         for (hour, symbols) in few.iter_mut().zip(3..) {
             hour.symbols = symbols * symbols / 10;
         }
-        assert_eq!(Rise::of(&few, 1.0, NOON, false), None);
+        assert_eq!(CorrectionTrend::of(&few, 1.0, NOON, false), None);
     }
 
     #[test]
@@ -229,7 +233,7 @@ mod tests {
             let series = hours((0..168).map(|_| level + size * noise(&mut state)));
             for end in [12, 24, 72, 168] {
                 let at = NOON - (168 - end as u64) * 3_600_000;
-                let found = Rise::of(&series[..end], MENDABLE, at, false);
+                let found = CorrectionTrend::of(&series[..end], MENDABLE, at, false);
                 assert_eq!(found, None, "run {run}, {end} hours");
             }
         }
@@ -243,7 +247,7 @@ mod tests {
             }));
             for end in 1..=168 {
                 let at = NOON - (168 - end as u64) * 3_600_000;
-                let found = Rise::of(&series[..end], MENDABLE, at, false);
+                let found = CorrectionTrend::of(&series[..end], MENDABLE, at, false);
                 assert_eq!(found, None, "amplitude {amplitude}, {end} hours");
             }
         }
@@ -308,7 +312,7 @@ mod tests {
         let mut series = hours((0..72).map(|hour| -5.0 + f64::from(hour) / 48.0));
         series[60..].iter_mut().for_each(|hour| hour.symbols = 0);
         assert_eq!(rise(&series), None, "nothing is corrected any more");
-        let full = Rise::of(&series, MENDABLE, NOON, true).unwrap();
+        let full = CorrectionTrend::of(&series, MENDABLE, NOON, true).unwrap();
         // 3.77 decades from hour 59 on, less the 13 hours since.
         assert!((6.9..7.1).contains(&days(full.reaches)), "{full:?}");
     }

@@ -1,6 +1,6 @@
 //! Measures the maximum link load in shift patterns.
 
-use super::{Leveller, Target};
+use super::{MaxLoadReducer, Target};
 use crate::tables::Lft;
 
 /// The number of packets to follow: all shifts of up to 256 hosts, a sample of the shifts of more
@@ -10,7 +10,7 @@ const PACKETS: usize = 1 << 16;
 /// The minimum number of shifts in a sample.
 const LEAST_SHIFTS: usize = 16;
 
-impl Leveller<'_> {
+impl MaxLoadReducer<'_> {
     /// The maximum link load when each of `targets` sends to the target a fixed number of places
     /// further on, averaged over the distances. `times` holds the time of a packet on each link.
     pub(super) fn fullest_in_shifts(&self, times: &[u64], targets: &[Target], lfts: &[Lft]) -> f64 {

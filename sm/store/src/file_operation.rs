@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A file operation that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum FileOperation {
     /// Create a directory.
     CreateDirectory,
     /// List a directory.
@@ -29,20 +29,20 @@ pub enum Operation {
     Apply,
 }
 
-impl fmt::Display for Operation {
+impl fmt::Display for FileOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Operation::CreateDirectory => "create the directory",
-            Operation::List => "list",
-            Operation::Read => "read",
-            Operation::Write => "write",
-            Operation::Append => "append to",
-            Operation::Rename => "rename",
-            Operation::Sync => "flush to the disk",
-            Operation::Copy => "copy",
-            Operation::Remove => "remove",
-            Operation::Lock => "lock",
-            Operation::Apply => "commit to",
+            FileOperation::CreateDirectory => "create the directory",
+            FileOperation::List => "list",
+            FileOperation::Read => "read",
+            FileOperation::Write => "write",
+            FileOperation::Append => "append to",
+            FileOperation::Rename => "rename",
+            FileOperation::Sync => "flush to the disk",
+            FileOperation::Copy => "copy",
+            FileOperation::Remove => "remove",
+            FileOperation::Lock => "lock",
+            FileOperation::Apply => "commit to",
         })
     }
 }

@@ -41,12 +41,12 @@ pub struct SeenEpoch {
     pub plan: u64,
 }
 
-/// Whether a claim depends on the life of the holder that it deposes.
+/// Whether a claim fails if the holder is alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Life {
+pub enum ClaimCondition {
     /// The claim succeeds even if the holder is alive: the epoch is the claimant's own, was
     /// released, or ends in any case.
-    Ignored,
+    Unconditional,
     /// The claim fails if the holder has shown a sign of life since the epoch was seen.
-    Counts,
+    HolderSilent,
 }

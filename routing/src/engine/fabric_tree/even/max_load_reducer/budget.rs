@@ -7,7 +7,7 @@ use rsm_ids::Lid;
 use crate::tables::BLOCK_LIDS;
 use crate::topology::SwitchIdx;
 
-/// A limit on the entries that the leveller may move.
+/// A limit on the entries that the reducer may move.
 pub(in super::super::super) struct Budget {
     /// The number of LFT blocks that may still change.
     blocks: usize,

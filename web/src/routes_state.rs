@@ -6,9 +6,9 @@ use axum::body::Bytes;
 use rsm_api::{CountersQueries, Reader, Subnet};
 use tokio::sync::{Semaphore, watch};
 
+use crate::answer_cache::{CachedAnswer, SharedTexts};
 use crate::graph::GraphCache;
 use crate::metrics::{Exporter, Shard};
-use crate::shown::{SharedTexts, Shown};
 
 /// The parts that all routes share.
 pub(crate) struct Shared {
@@ -18,12 +18,12 @@ pub(crate) struct Shared {
     pub(crate) exporter: Exporter,
     pub(crate) counters: Option<Arc<dyn CountersQueries>>,
     /// The load of the links of the last graph, as JSON.
-    pub(crate) load: Shown<Result<Bytes, String>>,
+    pub(crate) load: CachedAnswer<Result<Bytes, String>>,
     /// The part of a scrape that comes from counters.
-    pub(crate) sums: Shown<Bytes>,
+    pub(crate) sums: CachedAnswer<Bytes>,
     /// The part of a scrape that comes from counters, without the errors of ports, for scrapes that
     /// have all ports.
-    pub(crate) sums_with_ports: Shown<Bytes>,
+    pub(crate) sums_with_ports: CachedAnswer<Bytes>,
     /// The scrapes of all ports.
     pub(crate) port_texts: SharedTexts<Shard>,
     /// The permits for scrapes of all ports.

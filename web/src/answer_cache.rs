@@ -20,48 +20,48 @@ use crate::limits::{MAX_KEPT_BYTES, PASS};
 
 /// The readings and the snapshot to which an answer refers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Moment {
+pub(crate) struct AnswerKey {
     /// The number of the counter readings.
     pass: u64,
     /// The generation of the snapshot.
     generation: u64,
 }
 
-impl Moment {
-    /// The present moment.
-    pub(crate) fn now(subnet: &dyn Subnet, counters: Option<&dyn CountersQueries>) -> Moment {
-        Moment {
+impl AnswerKey {
+    /// The key of an answer that is computed now.
+    pub(crate) fn now(subnet: &dyn Subnet, counters: Option<&dyn CountersQueries>) -> AnswerKey {
+        AnswerKey {
             pass: counters.map_or(0, CountersQueries::pass),
             generation: subnet.generation(),
         }
     }
 }
 
-/// An answer with its moment.
+/// An answer with its key.
 #[derive(Debug)]
 struct Made<T> {
-    of: Moment,
+    of: AnswerKey,
     at: Instant,
     answer: T,
 }
 
 impl<T> Made<T> {
-    fn holds(&self, now: Moment) -> bool {
+    fn holds(&self, now: AnswerKey) -> bool {
         self.of == now && self.at.elapsed() < PASS
     }
 }
 
 /// The last answer of one kind.
 #[derive(Debug)]
-pub(crate) struct Shown<T>(Arc<tokio::sync::Mutex<Option<Made<T>>>>);
+pub(crate) struct CachedAnswer<T>(Arc<tokio::sync::Mutex<Option<Made<T>>>>);
 
-impl<T> Default for Shown<T> {
-    fn default() -> Shown<T> {
-        Shown(Arc::default())
+impl<T> Default for CachedAnswer<T> {
+    fn default() -> CachedAnswer<T> {
+        CachedAnswer(Arc::default())
     }
 }
 
-impl<T: Clone + Send + 'static> Shown<T> {
+impl<T: Clone + Send + 'static> CachedAnswer<T> {
     /// Returns the last answer if it is still valid; otherwise runs `make` on a separate thread.
     /// The work continues, and its answer is kept, even if the client has gone.
     ///
@@ -69,13 +69,12 @@ impl<T: Clone + Send + 'static> Shown<T> {
     /// `make` panicked.
     pub(crate) async fn get(
         &self,
-        moment: impl Fn() -> Moment,
+        answer_key: impl Fn() -> AnswerKey,
         make: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, JoinError> {
         let mut last = Arc::clone(&self.0).lock_owned().await;
-        // The moment is taken before the work: readings that arrive meanwhile belong to another
-        // moment.
-        let (of, at) = (moment(), Instant::now());
+        // The key is taken before the work: readings that arrive meanwhile belong to another key.
+        let (of, at) = (answer_key(), Instant::now());
         if let Some(made) = last.as_ref().filter(|made| made.holds(of)) {
             return Ok(made.answer.clone());
         }
@@ -113,7 +112,7 @@ impl AsRef<[u8]> for Large {
 /// over, larger ones until the last answer with them has been sent.
 #[derive(Debug)]
 pub(crate) struct SharedTexts<K> {
-    texts: Mutex<HashMap<K, Arc<Shown<Weak<String>>>>>,
+    texts: Mutex<HashMap<K, Arc<CachedAnswer<Weak<String>>>>>,
 }
 
 impl<K> Default for SharedTexts<K> {
@@ -125,7 +124,7 @@ impl<K> Default for SharedTexts<K> {
 }
 
 impl<K: Copy + Eq + Hash> SharedTexts<K> {
-    /// Returns a text as [`Shown::get`] does; it is made when one of `places` is free.
+    /// Returns a text as [`CachedAnswer::get`] does; it is made when one of `places` is free.
     ///
     /// # Errors
     /// `make` panicked.
@@ -133,18 +132,18 @@ impl<K: Copy + Eq + Hash> SharedTexts<K> {
         &self,
         key: K,
         places: Arc<Semaphore>,
-        moment: impl Fn() -> Moment,
+        answer_key: impl Fn() -> AnswerKey,
         make: impl FnOnce() -> String + Send + 'static,
     ) -> Result<Large, JoinError> {
-        let shown = self.of(key);
-        let mut last = Arc::clone(&shown.0).lock_owned().await;
-        let kept = last.as_ref().filter(|made| made.holds(moment()));
+        let cached = self.of(key);
+        let mut last = Arc::clone(&cached.0).lock_owned().await;
+        let kept = last.as_ref().filter(|made| made.holds(answer_key()));
         if let Some(text) = kept.and_then(|made| made.answer.upgrade()) {
             return Ok(Large(text));
         }
         // The permit belongs to the work, which continues even if the client has gone.
         let place = places.acquire_owned().await.ok();
-        let (of, at) = (moment(), Instant::now());
+        let (of, at) = (answer_key(), Instant::now());
         let text = tokio::task::spawn_blocking(move || {
             let _place = place;
             let text = Arc::new(make());
@@ -165,11 +164,11 @@ impl<K: Copy + Eq + Hash> SharedTexts<K> {
 
     /// The entry of a text. Removes entries whose texts have gone: there are never more entries
     /// than simultaneous requests and the texts of one pass.
-    fn of(&self, key: K) -> Arc<Shown<Weak<String>>> {
+    fn of(&self, key: K) -> Arc<CachedAnswer<Weak<String>>> {
         let mut texts = self.texts.lock();
-        texts.retain(|_, shown| {
-            let is_asked = Arc::strong_count(shown) > 1;
-            let last = shown.0.try_lock();
+        texts.retain(|_, cached| {
+            let is_asked = Arc::strong_count(cached) > 1;
+            let last = cached.0.try_lock();
             // A text that is being made is locked.
             let is_there = |last: &Option<Made<Weak<String>>>| {
                 last.as_ref()
@@ -187,50 +186,53 @@ mod tests {
 
     use super::*;
 
-    const FIRST: Moment = Moment {
+    const FIRST: AnswerKey = AnswerKey {
         pass: 1,
         generation: 1,
     };
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn requests_of_one_moment_share_one_answer() {
-        let (shown, made) = (Arc::new(Shown::default()), Arc::new(AtomicU64::new(0)));
-        let moment = Arc::new(Mutex::new(FIRST));
+    async fn requests_of_one_key_share_one_answer() {
+        let (cached, made) = (
+            Arc::new(CachedAnswer::default()),
+            Arc::new(AtomicU64::new(0)),
+        );
+        let key = Arc::new(Mutex::new(FIRST));
         let ask = || {
-            let (shown, made) = (Arc::clone(&shown), Arc::clone(&made));
-            let moment = Arc::clone(&moment);
+            let (cached, made) = (Arc::clone(&cached), Arc::clone(&made));
+            let key = Arc::clone(&key);
             tokio::spawn(async move {
                 let make = move || made.fetch_add(1, Ordering::Relaxed) + 1;
-                shown.get(|| *moment.lock(), make).await.unwrap()
+                cached.get(|| *key.lock(), make).await.unwrap()
             })
         };
         let asked: Vec<_> = (0..16).map(|_| ask()).collect();
         for answer in asked {
             assert_eq!(answer.await.unwrap(), 1);
         }
-        moment.lock().pass += 1;
+        key.lock().pass += 1;
         assert_eq!(ask().await.unwrap(), 2, "other readings");
-        moment.lock().generation += 1;
+        key.lock().generation += 1;
         assert_eq!(ask().await.unwrap(), 3, "another snapshot");
         assert_eq!(ask().await.unwrap(), 3);
     }
 
     #[tokio::test]
     async fn an_answer_holds_no_longer_than_a_pass() {
-        let shown = Shown::default();
-        assert_eq!(shown.get(|| FIRST, || 1).await.unwrap(), 1);
-        assert_eq!(shown.get(|| FIRST, || 2).await.unwrap(), 1);
+        let cached = CachedAnswer::default();
+        assert_eq!(cached.get(|| FIRST, || 1).await.unwrap(), 1);
+        assert_eq!(cached.get(|| FIRST, || 2).await.unwrap(), 1);
         tokio::time::sleep(PASS).await;
-        assert_eq!(shown.get(|| FIRST, || 3).await.unwrap(), 3);
+        assert_eq!(cached.get(|| FIRST, || 3).await.unwrap(), 3);
     }
 
     #[tokio::test]
     async fn the_answer_for_a_client_that_left_is_kept() {
-        let shown = Shown::default();
+        let cached = CachedAnswer::default();
         let (begun, begins) = std::sync::mpsc::channel();
         let (end, ends) = std::sync::mpsc::channel::<()>();
         {
-            let asked = shown.get(
+            let asked = cached.get(
                 || FIRST,
                 move || {
                     begun.send(()).unwrap();
@@ -243,7 +245,7 @@ mod tests {
             begins.recv().unwrap();
         }
         end.send(()).unwrap();
-        assert_eq!(shown.get(|| FIRST, || 2).await.unwrap(), 1);
+        assert_eq!(cached.get(|| FIRST, || 2).await.unwrap(), 1);
     }
 
     /// Polls a future once.

@@ -6,14 +6,14 @@ use std::iter;
 use super::budget::block_of;
 use super::level::{MAX_READS, PRICES, high_above};
 use super::spread::MAX_ENTRIES;
-use super::{Budget, Leveller, Target};
+use super::{Budget, MaxLoadReducer, Target};
 use crate::tables::Lft;
 
 /// Spreading pays if it saves at least this part of all meetings for each LFT block that changes:
 /// below that, the gain is not worth packets overtaking each other.
 const WORTH_OF_BLOCK: f64 = 1e-4;
 
-impl Leveller<'_> {
+impl MaxLoadReducer<'_> {
     /// Moves entries for `targets`, given that some link has the load `least` under any tables, and
     /// returns the number of moves. Entries move off full links; if none does, entries move to
     /// paths on which their packets meet fewer others.

@@ -40,15 +40,15 @@ pub(crate) type Traffic = [u64; Quantity::TRAFFIC];
 
 /// The step of a tier that is under way.
 #[derive(Debug)]
-pub(crate) struct Gather {
+pub(crate) struct StepAccumulator {
     pub(crate) tier: Tier,
     /// Start of the step in milliseconds since the Unix epoch.
     pub(crate) start: u64,
     /// Time of the earliest reading; `until` is the time of the latest reading.
     pub(crate) from: u64,
     pub(crate) until: u64,
-    /// Seconds between two readings of each port, by its number in the roster; 0 for a port that
-    /// was not read.
+    /// Seconds between two readings of each port, by its number in the port table; 0 for a port
+    /// that was not read.
     pub(crate) seconds: Vec<u32>,
     pub(crate) traffic: Vec<Traffic>,
     pub(crate) errors: BTreeMap<(u32, Quantity), u64>,
@@ -56,9 +56,9 @@ pub(crate) struct Gather {
     pub(crate) sums: [ClassSum; 2],
 }
 
-impl Gather {
-    pub(crate) fn new(tier: Tier) -> Gather {
-        Gather {
+impl StepAccumulator {
+    pub(crate) fn new(tier: Tier) -> StepAccumulator {
+        StepAccumulator {
             tier,
             start: 0,
             from: u64::MAX,

@@ -26,14 +26,14 @@ const MOST_OTHERS: usize = 4;
 pub struct Unwritten {
     /// The switches that cannot be written.
     pub switches: Vec<SwitchIdx>,
-    /// The entries that they may hold instead of those in the tables.
+    /// The entries that these switches may hold instead of the entries in the tables.
     pub others: Vec<(SwitchIdx, Lid, u8)>,
 }
 
 impl Unwritten {
     /// Whether no mixture of one of `steps` and the next closes a credit loop, whichever entries
-    /// the unwritten switches hold. `false` also if they may hold more than [`MOST_OTHERS`] entries
-    /// for a LID.
+    /// the unwritten switches hold. `false` also if a switch may hold more than [`MOST_OTHERS`]
+    /// entries for a LID.
     pub fn permit(&self, topology: &Topology, steps: &[&Tables]) -> bool {
         let Some(layers) = self.layers() else {
             return false;

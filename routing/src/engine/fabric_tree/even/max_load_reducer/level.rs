@@ -2,7 +2,7 @@
 
 use super::super::bounds::{Bounds, Cuts};
 use super::spread::MAX_ENTRIES;
-use super::{Budget, Leveller, Moved, Target};
+use super::{Budget, MaxLoadReducer, Moved, Target};
 use crate::tables::Lft;
 
 /// The maximum load of a link, in 64ths of the load that the fullest link has under any tables: the
@@ -21,7 +21,7 @@ pub(in super::super::super) const MAX_READS: u64 = 1 << 26;
 /// links are therefore relieved first, in one more step for each multiple of this number.
 const STEP_ENTRIES: u64 = MAX_READS / 4;
 
-/// The prices at which entries move off full links; see [`Leveller::price`].
+/// The prices at which entries move off full links; see [`MaxLoadReducer::price`].
 pub(super) const PRICES: [u64; 4] = [2, 4, 8, u64::MAX];
 
 /// The kinds of moves that levelling skips because they would take too long.
@@ -38,7 +38,7 @@ pub(super) fn high_above(least: u64) -> u64 {
     least / 64 * HIGH_64THS
 }
 
-impl Leveller<'_> {
+impl MaxLoadReducer<'_> {
     /// Moves entries for `targets` if some link has clearly more load than under the best tables;
     /// targets of one column are adjacent. Takes at most one in `share` of the usual reads.
     pub(in super::super::super) fn level(
@@ -87,7 +87,7 @@ impl Leveller<'_> {
     /// The loads that links need not exceed; the lower bound of the maximum is at least the mean
     /// load.
     fn bounds(&self, targets: &[Target]) -> Bounds {
-        let cuts = Cuts::of(self.ground, &self.hosts, targets, self.unit);
+        let cuts = Cuts::of(self.input, &self.hosts, targets, self.unit);
         let bounds = cuts.bounds();
         Bounds {
             least: bounds.least.max(self.mean()),

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use rsm_ids::Lid;
 
-use super::delta::{GroundDelta, Side, shortened};
+use super::delta::{BasisDelta, Side, shortened};
 use super::reach::{Reach, Slots};
 use super::{Orientation, delta};
 use crate::topology::{SwitchIdx, Topology};
@@ -13,7 +13,7 @@ use crate::topology::{SwitchIdx, Topology};
 /// All properties of a fabric on which trees of any group depend. Costly parts are computed when
 /// first needed, and kept.
 #[derive(Debug)]
-pub struct Ground {
+pub struct MulticastBasis {
     pub(super) orientation: Orientation,
     pub(super) unicast_follows: bool,
     /// The number of multicast LIDs for which each switch has table entries.
@@ -30,8 +30,8 @@ struct Class {
     reach: OnceLock<Reach>,
 }
 
-impl Ground {
-    /// Creates the ground of `topology`. `capacities` holds the MulticastFDBCap of each switch by
+impl MulticastBasis {
+    /// Creates the basis of `topology`. `capacities` holds the MulticastFDBCap of each switch by
     /// number: the number of multicast LIDs from 0xC000 on for which it has entries, 0 for a switch
     /// without multicast (IBA 14.2.5.4). Missing ones count as 0. `unicast_follows` says that every
     /// turn of the unicast routes is legal in the up*/down* order.
@@ -40,13 +40,13 @@ impl Ground {
         capacities: &[u16],
         orientation: Orientation,
         unicast_follows: bool,
-    ) -> Ground {
+    ) -> MulticastBasis {
         let capacities = padded(topology, capacities);
         let class = |end| Class {
             end,
             reach: OnceLock::new(),
         };
-        Ground {
+        MulticastBasis {
             orientation,
             unicast_follows,
             slots: Slots::new(topology.switch_count()),
@@ -55,11 +55,11 @@ impl Ground {
         }
     }
 
-    /// Computes the result of [`Ground::new`] for `topology` from this ground, which belongs to
-    /// `before`; and the difference between the two, as far as trees can depend on it.
+    /// Computes the result of [`MulticastBasis::new`] for `topology` from this basis, which belongs
+    /// to `before`; and the difference between the two, as far as trees can depend on it.
     ///
     /// # Errors
-    /// The reason, in a few words, why the ground of `topology` has to be computed again.
+    /// The reason, in a few words, why the basis of `topology` has to be computed again.
     pub fn follow(
         &self,
         before: &Topology,
@@ -67,7 +67,7 @@ impl Ground {
         capacities: &[u16],
         orientation: Orientation,
         unicast_follows: bool,
-    ) -> Result<(Ground, GroundDelta), &'static str> {
+    ) -> Result<(MulticastBasis, BasisDelta), &'static str> {
         if !self.unicast_follows || !unicast_follows {
             return Err("the routes follow no order");
         }
@@ -101,14 +101,14 @@ impl Ground {
                 reach: reach.map_or_else(OnceLock::new, OnceLock::from),
             });
         }
-        let ground = Ground {
+        let basis = MulticastBasis {
             orientation,
             unicast_follows,
             capacities,
             slots,
             classes,
         };
-        Ok((ground, delta))
+        Ok((basis, delta))
     }
 
     /// The orientation, which says for each link which end is above.

@@ -13,12 +13,12 @@ use super::services::ServiceRegistry;
 use super::trust::Trust;
 
 /// A request with a valid header.
-pub(super) struct Asked<'a> {
+pub(super) struct SaQueryContext<'a> {
     pub(super) header: &'a SaHeader,
     pub(super) data: &'a [u8],
     pub(super) trust: Trust,
     pub(super) requester: EndIx,
-    /// Whether tables include records of virtual ports if the request names no port.
+    /// The setting [`SaConfig::lists_vports`](super::SaConfig::lists_vports).
     pub(super) lists_vports: bool,
     pub(super) directory: &'a Arc<Directory>,
     pub(super) view: &'a GroupsView,

@@ -88,7 +88,7 @@ struct Moved {
 
 /// The fabric, order and costs that packets follow.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Ground<'a> {
+pub(in super::super) struct ReducerInput<'a> {
     pub(in super::super) known: &'a Topology,
     pub(in super::super) live: &'a Live,
     pub(in super::super) order: &'a Order,
@@ -97,8 +97,8 @@ pub(in super::super) struct Ground<'a> {
 }
 
 /// The link loads, and the paths of packets to one destination.
-pub(in super::super) struct Leveller<'a> {
-    ground: Ground<'a>,
+pub(in super::super) struct MaxLoadReducer<'a> {
+    input: ReducerInput<'a>,
     /// For each switch and port, the number of the link in the known fabric, or [`NO_LINK`].
     link_of_port: Vec<[u32; 256]>,
     /// For each link, the switch that sends over it.
@@ -156,16 +156,16 @@ struct Choice {
     way: Vec<usize>,
 }
 
-impl<'a> Leveller<'a> {
-    pub(in super::super) fn new(ground: Ground<'a>) -> Leveller<'a> {
-        let known = ground.known;
+impl<'a> MaxLoadReducer<'a> {
+    pub(in super::super) fn new(input: ReducerInput<'a>) -> MaxLoadReducer<'a> {
+        let known = input.known;
         let switches = known.switch_count();
         let links = known.half_link_count();
         let hosts = known.indices();
-        let hosts = hosts.map(|switch| ground.live.hosts(known, switch) as u64);
+        let hosts = hosts.map(|switch| input.live.hosts(known, switch) as u64);
         let hosts: Vec<u64> = hosts.collect();
-        let mut leveller = Leveller {
-            ground,
+        let mut reducer = MaxLoadReducer {
+            input,
             link_of_port: vec![[NO_LINK; 256]; switches],
             owner: vec![0; links],
             peer: vec![0; links],
@@ -194,24 +194,24 @@ impl<'a> Leveller<'a> {
             .map(|link| u64::from(link.weight))
             .max()
             .unwrap_or(1);
-        leveller.unit = fastest * TIME;
+        reducer.unit = fastest * TIME;
         for switch in known.indices() {
             for group in known.group_range(switch) {
                 let ends = known.group(group);
                 for (link, number) in ends.links.iter().zip(known.link_range(group)) {
                     // There are fewer links than 2^32: all ports of fewer switches than LIDs.
-                    leveller.link_of_port[switch.index()][link.port.index()] = number as u32;
-                    leveller.owner[number] = switch.0;
-                    leveller.peer[number] = ends.neighbour.0;
-                    let time = leveller.unit / u64::from(link.weight.max(1));
-                    leveller.time[number] = match known.is_counted(switch, link.port) {
+                    reducer.link_of_port[switch.index()][link.port.index()] = number as u32;
+                    reducer.owner[number] = switch.0;
+                    reducer.peer[number] = ends.neighbour.0;
+                    let time = reducer.unit / u64::from(link.weight.max(1));
+                    reducer.time[number] = match known.is_counted(switch, link.port) {
                         true => time.min(LONGEST_TIME),
                         false => 0,
                     };
                 }
             }
         }
-        leveller
+        reducer
     }
 
     /// Moves packets to `targets` off full links at a price, and returns the number of moves.
@@ -339,16 +339,16 @@ impl<'a> Leveller<'a> {
     /// The cost of the path from a switch to a column; `None` if the switch cannot reach the column
     /// or is its destination.
     fn cost(&self, switch: SwitchIdx, column: usize) -> Option<u8> {
-        match self.ground.tiles[column / TILE].taken[switch.index()][column % TILE] {
+        match self.input.tiles[column / TILE].taken[switch.index()][column % TILE] {
             0 => None,
-            UNREACHED => Some(self.ground.detours.get(switch, column)?.cost),
+            UNREACHED => Some(self.input.detours.get(switch, column)?.cost),
             cost => Some(cost),
         }
     }
 
     /// The switches that can reach a column, nearest first.
     fn by_cost(&self, column: usize) -> Vec<SwitchIdx> {
-        let switches = self.ground.known.indices();
+        let switches = self.input.known.indices();
         let reached = switches.filter_map(|switch| Some((self.cost(switch, column)?, switch)));
         let mut reached: Vec<(u8, SwitchIdx)> = reached.collect();
         reached.sort_unstable();
@@ -373,7 +373,7 @@ impl<'a> Leveller<'a> {
 
     /// The number of columns.
     fn columns(&self) -> usize {
-        self.ground.tiles.len() * TILE
+        self.input.tiles.len() * TILE
     }
 
     /// Finds the switches that can reach a column, unless it is still the current column.
@@ -527,7 +527,7 @@ impl<'a> Leveller<'a> {
     ) -> Option<(u8, Vec<usize>)> {
         let flow = self.flow[switch.index()];
         let mut best: Option<Choice> = None;
-        self.read(2 * self.ground.known.group_range(switch).len());
+        self.read(2 * self.input.known.group_range(switch).len());
         self.find_near(&lfts[switch.index()], target, flow);
         for port in self.choices(switch, target.column) {
             if port == held || !self.may_take(&lfts[switch.index()], target, port) {
@@ -638,13 +638,13 @@ impl<'a> Leveller<'a> {
     /// The ports of a switch on its cheapest paths to a column, except ports whose links are far
     /// slower than the fastest.
     fn choices(&self, switch: SwitchIdx, column: usize) -> Vec<u8> {
-        let Ground {
+        let ReducerInput {
             known,
             live,
             order,
             tiles,
             detours,
-        } = self.ground;
+        } = self.input;
         let detour = detours.get(switch, column);
         let (tile, column) = (&tiles[column / TILE], column % TILE);
         let (down, taken) = (

@@ -13,7 +13,7 @@ use crate::partitions::can_talk;
 
 /// A notice for subscribers, with the ports that may receive it.
 #[derive(Clone, Debug)]
-pub struct News {
+pub struct PublishedNotice {
     /// Notice in the form in which it is reported.
     pub notice: SaNotice,
     /// Ports that may receive the notice.
@@ -53,43 +53,48 @@ pub struct NoticeSubject {
     details: [u8; Notice::DETAILS_LEN],
 }
 
-impl News {
+impl PublishedNotice {
     /// Trap 64 or 65: the port `ix` of `directory` came into service, or went out of service.
-    pub fn of_port(directory: &Directory, ix: EndIx, in_service: bool) -> News {
+    pub fn of_port(directory: &Directory, ix: EndIx, in_service: bool) -> PublishedNotice {
         let trap = if in_service {
             Trap::GID_IN_SERVICE
         } else {
             Trap::GID_OUT_OF_SERVICE
         };
         let audience = Audience::Port(directory.p_keys(ix).into());
-        News::of_gid(directory, trap, directory.gid(ix), audience)
+        PublishedNotice::of_gid(directory, trap, directory.gid(ix), audience)
     }
 
     /// Trap 66 or 67: a multicast group was created or deleted.
-    pub fn of_group(directory: &Directory, mgid: Gid, p_key: PKey, exists: bool) -> News {
+    pub fn of_group(
+        directory: &Directory,
+        mgid: Gid,
+        p_key: PKey,
+        exists: bool,
+    ) -> PublishedNotice {
         let trap = if exists {
             Trap::GROUP_CREATED
         } else {
             Trap::GROUP_DELETED
         };
-        News::of_gid(directory, trap, mgid, Audience::Group(p_key))
+        PublishedNotice::of_gid(directory, trap, mgid, Audience::Group(p_key))
     }
 
     /// A port's trap, to be forwarded; `None` if no port has the issuer's LID.
-    pub fn of_trap(directory: &Directory, notice: &Notice) -> Option<News> {
+    pub fn of_trap(directory: &Directory, notice: &Notice) -> Option<PublishedNotice> {
         let issuer = directory.by_lid(notice.issuer_lid())?;
         let mut forwarded = SaNotice::default();
         forwarded
             .set_notice(notice)
             .set_issuer_gid(directory.gid(issuer));
-        Some(News {
+        Some(PublishedNotice {
             notice: forwarded,
             audience: Audience::Issuer(directory.p_keys(issuer).into()),
         })
     }
 
     /// A notice issued by the subnet manager itself, about a GID.
-    fn of_gid(directory: &Directory, trap: Trap, gid: Gid, audience: Audience) -> News {
+    fn of_gid(directory: &Directory, trap: Trap, gid: Gid, audience: Audience) -> PublishedNotice {
         let mut details = GidChange::default();
         details.set_gid(gid);
         let notice = Notice::generic(
@@ -103,7 +108,7 @@ impl News {
         reported
             .set_notice(&notice)
             .set_issuer_gid(Gid::new(directory.prefix(), directory.own_guid));
-        News {
+        PublishedNotice {
             notice: reported,
             audience,
         }
