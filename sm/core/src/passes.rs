@@ -107,7 +107,9 @@ impl Core {
         if !self.writing.was_interrupted()
             && !push.was_stopped()
             && self.work.is_urgent()
-            && self.recorder.rest_outlasts_plan(push.progress(), now)
+            && self
+                .recorder
+                .rest_outlasts_plan(push.report().progress(), now)
         {
             self.writing.interrupt();
             push.stop();

@@ -159,9 +159,9 @@ impl Core {
             return;
         };
         self.recorder.mark(TimedStage::Push, now);
-        let progress = push.progress();
+        let progress = push.report().progress();
         self.reports.forget_failed_sets();
-        let failed = failures::findings(&self.inventory, push.failures());
+        let failed = failures::findings(&self.inventory, push.report().failures());
         self.reports.add(failed);
         self.writing.end(&push);
         let pushed = Pushed {
@@ -172,16 +172,21 @@ impl Core {
             complete: push.is_complete(),
             tables: match push.was_stopped() {
                 true => TablesWritten::Unknown,
-                false => TablesWritten::AllBut(push.without_tables()),
+                false => TablesWritten::AllBut(push.report().without_tables()),
             },
         };
-        let nodes: BTreeSet<Guid> = push.failures().iter().map(FailedSet::node).collect();
-        failures::count_misses(&mut self.inventory, push.failures());
+        let nodes: BTreeSet<Guid> = push
+            .report()
+            .failures()
+            .iter()
+            .map(FailedSet::node)
+            .collect();
+        failures::count_misses(&mut self.inventory, push.report().failures());
         let nodes: Vec<Guid> = nodes.into_iter().collect();
-        adaptive::count_failures(&mut self.inventory, push.failures());
+        adaptive::count_failures(&mut self.inventory, push.report().failures());
         self.plan_by_adaptive_news();
         self.go_on_with_adaptive(push.is_complete(), now);
-        self.work.read_again(push.unread());
+        self.work.read_again(push.report().unread());
         self.work.read_again(unverified_ports(&self.inventory));
         self.bounce_on();
         self.order_links(progress.blocks > 0);
@@ -189,7 +194,7 @@ impl Core {
         if let Some(cause) = cause {
             self.work.plan_again(cause);
         }
-        if push.learned() | self.inventory.hardware.habits.take_news() {
+        if push.report().learned() | self.inventory.hardware.habits.take_news() {
             self.remember();
         }
         // After a bring-up, the records of the push take more memory than the new model does.

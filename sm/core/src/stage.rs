@@ -32,7 +32,7 @@ impl Stage {
             },
             Stage::Planning { .. } => Activity::Planning,
             Stage::Pushing(push) => {
-                let progress = push.progress();
+                let progress = push.report().progress();
                 Activity::Pushing {
                     done: progress.done,
                     expected: progress.expected.max(progress.done),

@@ -234,7 +234,7 @@ impl Links {
         fabric: &Fabric,
     ) -> Option<&'static str> {
         let known = self.unopened.len();
-        self.unopened.extend(push.unopened());
+        self.unopened.extend(push.report().unopened());
         let before = self.unopened.len();
         self.left_out = Arc::new(self.bad_for_routes(inventory, fabric));
         if self.unopened.len() < before {

@@ -242,10 +242,11 @@ impl Writing {
 
     /// Records the end of a push.
     pub(super) fn end(&mut self, push: &Push) {
-        for &port in push.reregistered() {
+        for &port in push.report().reregistered() {
             self.reregister.done(port);
         }
-        self.is_open = push.was_stopped() || push.owes_multicast() || push.left_out_nodes();
+        self.is_open =
+            push.was_stopped() || push.report().owes_multicast() || push.left_out_nodes();
         self.was_interrupted &= push.was_stopped();
     }
 

@@ -211,7 +211,7 @@ impl Push {
         while let Some(task) = self.adaptive.queue.pop_front() {
             match self.write_adaptive(inventory, task) {
                 Some(order) => return Some(order),
-                None => self.failures.push(super::FailedSet {
+                None => self.report.failures.push(super::FailedSet {
                     task,
                     cause: Cause::Silence,
                 }),

@@ -24,7 +24,7 @@ impl Push {
         match task {
             Task::Switch(guid) => {
                 let unread = self.made_unread(inventory, guid);
-                self.unread.extend(unread);
+                self.report.unread.extend(unread);
                 inventory
                     .hardware
                     .put_switch_info(guid, SwitchInfo::from_data(data));
@@ -41,7 +41,7 @@ impl Push {
                 block,
                 interim,
             } => {
-                self.progress.blocks += 1;
+                self.report.progress.blocks += 1;
                 let before = inventory.hardware.mark();
                 if let Some(record) = inventory.hardware.switch_mut(switch) {
                     let number = usize::from(block);
@@ -81,7 +81,7 @@ impl Push {
                     record.answered(key.port, PortInfo::from_data(data));
                 }
                 inventory.link_orders.remove(&key);
-                self.unread.insert(key);
+                self.report.unread.insert(key);
             }
             Task::PKeys(key, block) => {
                 self.p_keys_answered(inventory, key, block, PKeyTable::from_data(data));
@@ -156,7 +156,7 @@ impl Push {
         let Some(record) = inventory.hardware.port_mut(key) else {
             return;
         };
-        self.unread.remove(&key);
+        self.report.unread.remove(&key);
         let before = record.answered(key.port, info);
         let fell_back = before
             .as_ref()
@@ -169,12 +169,12 @@ impl Push {
         if let (Some(port), Some(before)) = (self.ports.get_mut(&key), before) {
             let asked = port.content(&before, step);
             let unkept = port.take_answer(&before, info);
-            self.reregistered.extend(port.reregistered());
+            self.report.reregistered.extend(port.reregistered());
             let reached = port.reached(info, step);
             let armed_after_settings =
                 step == PortStep::Arm && reached && port.sends_settings_first();
             if port.is_active(info) && step == PortStep::Activate {
-                self.progress.activated += 1;
+                self.report.progress.activated += 1;
             }
             if !reached {
                 return self.state_open(inventory, key, step, asked, Cause::NotHeld);
@@ -204,7 +204,7 @@ impl Push {
             };
             inventory.set_ignored(port);
         }
-        self.failures.push(failure);
+        self.report.failures.push(failure);
         match task {
             Task::Switch(guid) | Task::AdaptiveRouting(guid) => {
                 self.table_settled(inventory, task, guid, true);
@@ -241,7 +241,7 @@ impl Push {
             }
             Task::Link(key, _) => {
                 inventory.link_orders.remove(&key);
-                self.unread.insert(key);
+                self.report.unread.insert(key);
             }
             Task::PKeys(key, block) => self.p_keys_failed(inventory, key, block, cause),
             Task::Managed(key) => self.managed_failed(inventory, key, cause),
@@ -254,24 +254,24 @@ impl Push {
     /// Stops waiting for the answer to the Set of `task`. The device may have executed the Set.
     pub fn abandon(&mut self, inventory: &mut Inventory, task: Task) {
         self.outstanding = self.outstanding.saturating_sub(1);
-        self.has_unverified = true;
-        let before = self.failures.len();
+        self.report.has_unverified = true;
+        let before = self.report.failures.len();
         self.failed(inventory, task, Cause::Silence);
         // To stop waiting is no failure of the device.
-        self.failures.truncate(before);
+        self.report.failures.truncate(before);
         if let Task::Port(key, _) = task {
-            self.unread.insert(key);
+            self.report.unread.insert(key);
         }
     }
 
     /// Marks a port that must be read to know whether it executed the Set. No failure is recorded,
     /// and the port gets no Sets until it is read.
     pub(super) fn await_reading(&mut self, inventory: &Inventory, key: PortKey) {
-        self.has_unverified = true;
+        self.report.has_unverified = true;
         if let Some(port) = self.ports.get_mut(&key) {
             port.give_up();
         }
         self.lid_settled(inventory, key);
-        self.unread.insert(key);
+        self.report.unread.insert(key);
     }
 }

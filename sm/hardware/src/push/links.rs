@@ -50,7 +50,7 @@ impl Push {
             return;
         }
         if self.phases.current() == Phase::Links {
-            self.unopened.extend(self.awaited.keys());
+            self.report.unopened.extend(self.awaited.keys());
         }
         self.stop();
     }

@@ -152,7 +152,8 @@ impl Push {
         };
         if is_habit && inventory.hardware.learn_refused_block(key) {
             // A habit is not a failure.
-            self.failures
+            self.report
+                .failures
                 .retain(|failure| failure.task != Task::Managed(key));
             if key.is_qos() {
                 self.take_other_form(inventory, key.port);

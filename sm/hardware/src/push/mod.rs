@@ -10,7 +10,7 @@
 //!
 //! A port gets LID, MTU, VLs and Armed in one Set. A second Set makes it Active, once both ends of
 //! its link are armed and the switches there forward as planned. After a push that clears
-//! PortStateChange, the core reads the ports again ([`Push::unread`]): the bit also covered changes
+//! PortStateChange, the core reads the ports again ([`PushReport::unread`]): the bit also covered changes
 //! since the first reading, and some switches send trap 128 only when the bit goes from 0 to 1.
 
 mod adaptive;
@@ -26,6 +26,7 @@ mod phases;
 mod ports;
 mod refusals;
 mod rehearse;
+mod report;
 mod sl2vl;
 mod tables;
 mod task;
@@ -50,6 +51,7 @@ use self::phases::Phases;
 use self::ports::PortPush;
 use self::refusals::refuses;
 pub use self::rehearse::{Foreseen, rehearse};
+pub use self::report::PushReport;
 use self::tables::SwitchPush;
 pub use self::task::{Cause, FailedSet, Order, PortStep, PushProgress, Task};
 use self::vports::VPortPush;
@@ -83,24 +85,14 @@ pub struct Push {
     phases: Phases,
     /// Links that tables wait for, as (one end, other end).
     awaited: BTreeMap<PortKey, PortKey>,
-    /// See [`Push::unopened`].
-    unopened: BTreeSet<PortKey>,
     outstanding: usize,
     stopped: bool,
     /// Whether a port's Set is sent next: Sets of ports and of tables alternate, so that neither
     /// kind waits for the whole other kind.
     ports_next: bool,
-    failures: Vec<FailedSet>,
-    progress: PushProgress,
-    learned: bool,
-    /// See [`Push::unread`].
-    unread: BTreeSet<PortKey>,
-    /// See [`Push::reregistered`].
-    reregistered: BTreeSet<Guid>,
+    report: PushReport,
     /// Nodes that get no more Sets: they left one unanswered, or are mute and not tried.
     silent: BTreeSet<Guid>,
-    /// Whether a port must be read to know whether it holds the values of a Set.
-    has_unverified: bool,
     known_ways: KnownWays,
 }
 
@@ -172,17 +164,11 @@ impl Push {
             ready: VecDeque::new(),
             phases: Phases::last(),
             awaited: BTreeMap::new(),
-            unopened: BTreeSet::new(),
             outstanding: 0,
             stopped: false,
             ports_next: false,
-            failures: Vec::new(),
-            progress,
-            learned: false,
-            unread: BTreeSet::new(),
-            reregistered: BTreeSet::new(),
+            report: PushReport::new(progress),
             silent: mute.difference(&plan.transition.tried).copied().collect(),
-            has_unverified: false,
             known_ways: KnownWays::default(),
         };
         push.begin(inventory);
@@ -256,54 +242,14 @@ impl Push {
         self.outstanding = self.outstanding.saturating_sub(count);
     }
 
-    /// Whether the push learned a field that a kind of device does not keep.
-    pub fn learned(&self) -> bool {
-        self.learned
-    }
-
-    /// Ports that may have changed unnoticed, and have not answered since.
-    ///
-    /// Clearing PortStateChange also clears reports of changes since the ports were last read. A
-    /// switch without a LID, or with another manager, could send no trap about these changes, and
-    /// some switches send none while the bit is set. A Set of LinearFDBTop hides a reset of the
-    /// switch. A port whose answers were lost may or may not hold the values of the Set.
-    pub fn unread(&self) -> impl Iterator<Item = PortKey> + '_ {
-        self.unread.iter().copied()
-    }
-
     /// Whether all Sets were acknowledged, and the answers show that ports hold their values.
     pub fn is_complete(&self) -> bool {
-        self.failures.is_empty() && !self.stopped && !self.has_unverified
+        self.report.is_complete() && !self.stopped
     }
 
-    /// One end of each link that tables wait for and that this push could not bring to Active; the
-    /// push ended before these tables.
-    pub fn unopened(&self) -> impl Iterator<Item = PortKey> + '_ {
-        self.unopened.iter().copied()
-    }
-
-    /// GUIDs of the ports that got ClientReregister when due.
-    pub fn reregistered(&self) -> &BTreeSet<Guid> {
-        &self.reregistered
-    }
-
-    /// Sets that were refused or lost.
-    pub fn failures(&self) -> &[FailedSet] {
-        &self.failures
-    }
-
-    /// The switches with a table that this push failed to write.
-    pub fn without_tables(&self) -> BTreeSet<Guid> {
-        let of_tables = self
-            .failures
-            .iter()
-            .filter(|failed| failed.task.is_of_table());
-        of_tables.map(FailedSet::node).collect()
-    }
-
-    /// The progress so far.
-    pub fn progress(&self) -> PushProgress {
-        self.progress
+    /// What the push has achieved so far, and what it has not.
+    pub fn report(&self) -> &PushReport {
+        &self.report
     }
 
     /// The plan that the push puts in force.
@@ -359,7 +305,7 @@ impl Push {
         self.outstanding = self.outstanding.saturating_sub(1);
         match (answer, task) {
             (AgentAnswer::Data(data), _) => {
-                self.progress.done += 1;
+                self.report.progress.done += 1;
                 self.acknowledged(inventory, not_kept, task, data);
             }
             (AgentAnswer::Refused(_), Task::Port(key, PortStep::Arm))

@@ -199,15 +199,6 @@ impl MulticastSwitchPush {
 }
 
 impl Push {
-    /// Whether multicast tables differ from the plan after failures that no later answer of a
-    /// switch may show.
-    pub fn owes_multicast(&self) -> bool {
-        let failures = self.failures.iter();
-        failures
-            .into_iter()
-            .any(|failure| matches!(failure.task, Task::Multicast { .. } | Task::MulticastTop(_)))
-    }
-
     /// The next Set of a multicast table; `None` if none may be sent now.
     pub(super) fn next_multicast(&mut self, inventory: &Inventory) -> Option<Order> {
         while let Some(guid) = self.multicast.turn.pop_front() {
@@ -226,7 +217,7 @@ impl Push {
                 return Some(order);
             }
             // A withheld Set gets no answer.
-            self.failures.push(FailedSet {
+            self.report.failures.push(FailedSet {
                 task,
                 cause: Cause::Silence,
             });
@@ -263,7 +254,7 @@ impl Push {
         let Task::Multicast { switch, at, first } = task else {
             return;
         };
-        self.progress.multicast_blocks += 1;
+        self.report.progress.multicast_blocks += 1;
         // The kept masks depend on the held ones, which the answer overwrites; they are therefore
         // computed first.
         let wanted = self.wanted_masks(inventory, switch, at, first);
@@ -297,7 +288,7 @@ impl Push {
     ) {
         let task = Task::MulticastTop(guid);
         // This Set of SwitchInfo would hide an earlier reset.
-        self.unread.insert(PortKey::new(guid, PortNum::ZERO));
+        self.report.unread.insert(PortKey::new(guid, PortNum::ZERO));
         let held = info.multicast_fdb_top();
         // A switch that does not know the field answers 0.
         let is_unknown = held == Lid::NONE;

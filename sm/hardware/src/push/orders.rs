@@ -26,7 +26,7 @@ impl Push {
             let Some(task) = task else { continue };
             match self.write_table(inventory, task) {
                 Some(order) => return Some(order),
-                None => self.failures.push(FailedSet {
+                None => self.report.failures.push(FailedSet {
                     task,
                     cause: Cause::Silence,
                 }),
@@ -135,7 +135,7 @@ impl Push {
         while let Some(task) = self.ready.pop_front() {
             match self.write_port(inventory, task) {
                 Some(order) => return Some(order),
-                None => self.failures.push(FailedSet {
+                None => self.report.failures.push(FailedSet {
                     task,
                     cause: Cause::Silence,
                 }),

@@ -24,12 +24,12 @@ impl Push {
     ) {
         let essential = fields.and(FieldMask::ESSENTIAL);
         if !read {
-            self.has_unverified |= !essential.is_empty();
+            self.report.has_unverified |= !essential.is_empty();
             return;
         }
-        self.learned |= not_kept.learn(kind, fields);
+        self.report.learned |= not_kept.learn(kind, fields);
         if !essential.is_empty() {
-            self.failures.push(FailedSet {
+            self.report.failures.push(FailedSet {
                 task: Task::Port(key, PortStep::Configure),
                 cause: Cause::NotKept(essential),
             });

@@ -136,7 +136,7 @@ impl Push {
                 }
                 // Virtual ports came up, or changed since they were read.
                 inventory.mark_vports_stale(key);
-                self.unread.insert(key);
+                self.report.unread.insert(key);
                 if !is_held {
                     self.failed(inventory, task, Cause::NotHeld);
                 }
@@ -155,7 +155,7 @@ impl Push {
                     vport.info.set_client_reregister(false);
                 }
                 if is_held {
-                    self.progress.activated += 1;
+                    self.report.progress.activated += 1;
                 } else {
                     self.failed(inventory, task, Cause::NotHeld);
                 }
@@ -196,7 +196,7 @@ impl Push {
         }
         // A lost Set may have been executed; a refused Set may concern a virtual port that is gone.
         if cause != Cause::NotSent && inventory.mark_vports_stale(key) {
-            self.unread.insert(key);
+            self.report.unread.insert(key);
         }
     }
 

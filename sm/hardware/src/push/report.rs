@@ -1,0 +1,96 @@
+//! The report of a push: what it has achieved, and what it has not.
+
+use std::collections::BTreeSet;
+
+use rsm_ids::{Guid, PortKey};
+
+use super::task::{FailedSet, PushProgress, Task};
+
+/// What a push has achieved so far, and what it has not.
+#[derive(Debug)]
+pub struct PushReport {
+    pub(super) failures: Vec<FailedSet>,
+    pub(super) progress: PushProgress,
+    pub(super) learned: bool,
+    /// See [`PushReport::unread`].
+    pub(super) unread: BTreeSet<PortKey>,
+    /// See [`PushReport::reregistered`].
+    pub(super) reregistered: BTreeSet<Guid>,
+    /// Whether a port must be read to know whether it holds the values of a Set.
+    pub(super) has_unverified: bool,
+    /// See [`PushReport::unopened`].
+    pub(super) unopened: BTreeSet<PortKey>,
+}
+
+impl PushReport {
+    /// The report of a push that has sent nothing yet.
+    pub(super) fn new(progress: PushProgress) -> PushReport {
+        PushReport {
+            failures: Vec::new(),
+            progress,
+            learned: false,
+            unread: BTreeSet::new(),
+            reregistered: BTreeSet::new(),
+            has_unverified: false,
+            unopened: BTreeSet::new(),
+        }
+    }
+
+    /// Whether no Set has failed, and the answers show that ports hold their values.
+    pub(super) fn is_complete(&self) -> bool {
+        self.failures.is_empty() && !self.has_unverified
+    }
+
+    /// Whether the push learned a field that a kind of device does not keep.
+    pub fn learned(&self) -> bool {
+        self.learned
+    }
+
+    /// Ports that may have changed unnoticed, and have not answered since.
+    ///
+    /// Clearing PortStateChange also clears reports of changes since the ports were last read. A
+    /// switch without a LID, or with another manager, could send no trap about these changes, and
+    /// some switches send none while the bit is set. A Set of LinearFDBTop hides a reset of the
+    /// switch. A port whose answers were lost may or may not hold the values of the Set.
+    pub fn unread(&self) -> impl Iterator<Item = PortKey> + '_ {
+        self.unread.iter().copied()
+    }
+
+    /// One end of each link that tables wait for and that this push could not bring to Active; the
+    /// push ended before these tables.
+    pub fn unopened(&self) -> impl Iterator<Item = PortKey> + '_ {
+        self.unopened.iter().copied()
+    }
+
+    /// GUIDs of the ports that got ClientReregister when due.
+    pub fn reregistered(&self) -> &BTreeSet<Guid> {
+        &self.reregistered
+    }
+
+    /// Sets that were refused or lost.
+    pub fn failures(&self) -> &[FailedSet] {
+        &self.failures
+    }
+
+    /// The switches with a table that this push failed to write.
+    pub fn without_tables(&self) -> BTreeSet<Guid> {
+        let of_tables = self
+            .failures
+            .iter()
+            .filter(|failed| failed.task.is_of_table());
+        of_tables.map(FailedSet::node).collect()
+    }
+
+    /// The progress so far.
+    pub fn progress(&self) -> PushProgress {
+        self.progress
+    }
+
+    /// Whether multicast tables differ from the plan after failures that no later answer of a
+    /// switch may show.
+    pub fn owes_multicast(&self) -> bool {
+        let mut failures = self.failures.iter();
+        failures
+            .any(|failure| matches!(failure.task, Task::Multicast { .. } | Task::MulticastTop(_)))
+    }
+}
