@@ -148,13 +148,13 @@ pub enum NoPath {
     #[error("the two ports cannot talk in the partition {:#06x}: both have to be in it, and one of them as a full member", .0.0)]
     NotInPartition(PKey),
     /// No path has the requested MTU.
-    #[error("no path has the MTU that is context for")]
+    #[error("no path has the MTU that is asked for")]
     Mtu,
     /// No path has the requested rate.
-    #[error("no path has the rate that is context for")]
+    #[error("no path has the rate that is asked for")]
     Rate,
     /// No path has the requested packet life time.
-    #[error("no path has the packet life time that is context for")]
+    #[error("no path has the packet life time that is asked for")]
     PacketLifeTime,
     /// The routes require another service level than the requested one.
     #[error("the routes lead there on service level {needed}, and not on {wanted}")]
@@ -278,7 +278,7 @@ impl Finder {
             .any(|end| self.directory.needs_grh(end));
         match self.constraints.hop_limit {
             0 if needs_grh => GRH_HOP_LIMIT,
-            context => context,
+            asked => asked,
         }
     }
 

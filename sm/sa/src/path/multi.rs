@@ -138,8 +138,8 @@ fn as_path(record: &MultiPathRecord, mask: ComponentMask) -> (PathRecord, Compon
         .set_rate(record.rate())
         .set_packet_life_time_selector(record.packet_life_time_selector())
         .set_packet_life_time(record.packet_life_time());
-    let context = SHARED.iter().filter(|&&(multi, _)| mask.intersects(multi));
-    let path_mask = context.fold(ComponentMask::NONE, |mask, &(_, path)| mask | path);
+    let asked = SHARED.iter().filter(|&&(multi, _)| mask.intersects(multi));
+    let path_mask = asked.fold(ComponentMask::NONE, |mask, &(_, path)| mask | path);
     (path, path_mask)
 }
 
