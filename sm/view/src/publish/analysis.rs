@@ -260,6 +260,7 @@ impl RoutingQueries for RouteAnalyst {
             Ok(v1::ForeseeLossResponse {
                 consequence: Some(v1::Consequence {
                     drain_refused: refused.unwrap_or_default(),
+                    unplug: drained::unplug_all(&published, &parts).into(),
                     ..foreseen(&plan, found)
                 }),
                 generation: published.generation,
@@ -273,9 +274,9 @@ impl RoutingQueries for RouteAnalyst {
     ) -> BoxFuture<'_, Result<v1::GetCableUseResponse, RoutingError>> {
         Box::pin(async move {
             let found = self.cable(&port).await?;
-            let (published, plan) = (&found.published, &found.plan);
+            let published = &found.published;
             Ok(v1::GetCableUseResponse {
-                cable: Some(cables::shown(published, plan, found.ends, &found.crossed)),
+                cable: Some(cables::shown(published, found.ends, &found.crossed)),
                 generation: published.generation,
             })
         })
@@ -477,6 +478,7 @@ fn foreseen(plan: &Plan, found: whatif::Consequence) -> v1::Consequence {
         max_paths_then: found.max_load.1,
         credit_loop_free: found.credit_loop_free,
         drain_refused: String::new(),
+        unplug: v1::Unplug::Unspecified.into(),
     }
 }
 

@@ -167,9 +167,12 @@ fn host_of(cable: &v1::CableUse) -> String {
 fn unplug(cable: &v1::CableUse, asked: &str) -> String {
     let lids = || count(cable.lids_over, "LID", "LIDs");
     match cable.unplug() {
-        v1::Unplug::Safe => "yes: no table leads a LID of another node over it".to_owned(),
+        v1::Unplug::Safe if cable.paths_from_a + cable.paths_from_b > 0 => {
+            "yes: only paths of what is drained cross it".to_owned()
+        }
+        v1::Unplug::Safe => "yes: no path of another node crosses it".to_owned(),
         v1::Unplug::DrainFirst => format!(
-            "NO: tables lead {} over it; `rsmctl drain {asked}` routes around it",
+            "NO: paths to {} cross it; `rsmctl drain {asked}` routes around it",
             lids()
         ),
         v1::Unplug::DrainHost => format!(
@@ -177,7 +180,7 @@ fn unplug(cable: &v1::CableUse, asked: &str) -> String {
             host = host_of(cable)
         ),
         v1::Unplug::CutsOff => format!(
-            "NO: it is drained, and tables still lead {} over it: they would be cut off",
+            "NO: it is drained, and paths to {} still cross it: they would be cut off",
             lids()
         ),
         v1::Unplug::Changing | v1::Unplug::Unspecified => {

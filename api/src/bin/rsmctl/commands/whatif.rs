@@ -148,6 +148,16 @@ fn to_do(found: &v1::Consequence, asked: &[String]) -> String {
         })
         .collect();
     let command = shell_words(&parts);
+    match found.unplug() {
+        v1::Unplug::Safe => {
+            return "nothing: no path of another node crosses it, it may be unplugged now".to_owned();
+        }
+        v1::Unplug::CutsOff => {
+            return "do NOT unplug it: it is drained, and paths of other nodes still cross it"
+                .to_owned();
+        }
+        _ => {}
+    }
     match found.drain_refused.as_str() {
         "" => format!("first `rsmctl drain {command}`: routes go around, no packet is lost"),
         reason => format!("a drain would be REFUSED: {reason}"),
