@@ -195,8 +195,8 @@ fn link_errors(sources: &Sources) -> Measured {
         .partition(|one| one.with.is_none());
     let worst = single.iter().flat_map(|one| &one.ports).map(|port| {
         let number = port.port.as_ref().map_or(0, |key| key.number);
-        let (name, rate) = (&port.description, port.errors_per_hour);
-        format!("{name}:{number} counts {rate:.0} errors an hour")
+        let (name, rate) = (&port.description, port.error_rate(port.errors_per_hour));
+        format!("{name}:{number} counts errors, {rate}")
     });
     let worst: Vec<String> = worst.collect();
     let mut summary = format!(
