@@ -95,6 +95,7 @@ fn missing(counts: &MissingCounts) -> v1::MissingParts {
         switches,
         cables,
         hosts,
+        adapters,
         host_cables,
         exchanged_cables,
     } = counts;
@@ -102,6 +103,7 @@ fn missing(counts: &MissingCounts) -> v1::MissingParts {
         switches,
         cables,
         hosts,
+        adapters,
         host_cables,
         exchanged_cables,
         summary: counts.to_string(),

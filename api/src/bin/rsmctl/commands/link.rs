@@ -8,7 +8,7 @@ use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{count, label, link_remarks, machine, port_of, rate};
+use crate::text::{count, host_name, label, link_remarks, port_of, rate};
 
 /// One cable: the hosts whose paths cross it, and whether it may be unplugged
 #[derive(Debug, Args)]
@@ -81,7 +81,7 @@ fn users(adapters: &[v1::CableHost]) -> Vec<User<'_>> {
     let mut users: Vec<User<'_>> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
     for adapter in adapters {
-        let name = machine(&adapter.description);
+        let name = host_name(&adapter.description);
         let at = *places.entry(name).or_insert_with(|| {
             users.push(User {
                 name,

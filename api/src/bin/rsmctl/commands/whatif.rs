@@ -1,5 +1,3 @@
-use std::collections::BTreeSet;
-
 use clap::Args;
 use rsm_proto::v1;
 use rsm_proto::v1::foresee_loss_request::Loss;
@@ -8,7 +6,7 @@ use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::Session;
 use crate::table::Rows;
-use crate::text::{count, machine, port_of};
+use crate::text::{HostTally, count, port_of};
 
 /// The maximum number of names of a list in the text output; `--format json` has all.
 const SHOWN: usize = 8;
@@ -105,15 +103,12 @@ fn breaks(found: &v1::Consequence, adapters: u64) -> String {
         ));
     }
     if adapters > 0 {
-        let hosts: BTreeSet<&str> = found
-            .cut_off
-            .iter()
-            .map(|port| machine(&port.description))
-            .collect();
+        let cut_off = found.cut_off.iter();
+        let hosts: HostTally<'_> = cut_off.map(|port| port.description.as_str()).collect();
         broken.push(format!(
             "{} of {} would be cut off",
             count(adapters, "adapter", "adapters"),
-            count(hosts.len() as u64, "host", "hosts")
+            count(hosts.hosts(), "host", "hosts")
         ));
     }
     if found.unreachable_pairs > 0 {
