@@ -27,7 +27,7 @@ mod traits;
 
 pub use calendar::timestamp;
 pub use error::{
-    ControlError, CountersError, HistoryError, LookupError, PartitionRefusal, RoutingError,
+    Candidate, ControlError, CountersError, HistoryError, LookupError, PartitionRefusal, RoutingError,
     SaError, SimulationError,
 };
 pub use gpu::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};

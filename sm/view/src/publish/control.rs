@@ -265,19 +265,23 @@ impl Control for Controller {
     fn accept_missing(&self, name: Option<Selector>) -> Result<u64, ControlError> {
         self.check()?;
         let published = self.view.published();
-        let accept = match name {
-            None => Accept::All,
+        let accepts = match name {
+            None => vec![Accept::All],
             Some(name) => missing_at(&published, &name)?,
         };
-        // The published snapshot provides the count; the core applies the command to its own state
-        // when the command arrives.
-        let expected = &published.snapshot.expected;
-        let accepted = Expected::clone(expected).accept(accept, published.fabric());
+        // The published snapshot provides the count; the core applies the commands to its own state
+        // when they arrive.
+        let mut expected = Expected::clone(&published.snapshot.expected);
+        let accepted = accepts.iter();
+        let accepted = accepted.map(|&accept| expected.accept(accept, published.fabric()));
+        let accepted: usize = accepted.sum();
         if accepted == 0 {
             let reason = "nothing is missing there".to_owned();
             return Err(ControlError::Refused { reason });
         }
-        (self.commands)(Command::Accept(accept))?;
+        for accept in accepts {
+            (self.commands)(Command::Accept(accept))?;
+        }
         Ok(accepted as u64)
     }
 
@@ -418,20 +422,23 @@ fn unsent<E>(error: TrySendError<E>) -> ControlError {
 }
 
 /// Finds the missing node or cable that `name` refers to. A node that is present stands for
-/// everything missing at it.
-fn missing_at(published: &Published, name: &Selector) -> Result<Accept, ControlError> {
+/// everything missing at it, and the name of a missing host for all its adapters.
+fn missing_at(published: &Published, name: &Selector) -> Result<Vec<Accept>, ControlError> {
     let (node, port) = match published.names.find_gone(name) {
         Some(found) => found,
         None => match resolve_node_or_port(&published.names, name) {
             // The name is part of a missing node's name, and of no present node's.
             Err(LookupError::Gone { node, port, .. }) => (node, port),
+            Err(LookupError::HostGone { nodes, .. }) => {
+                return Ok(nodes.into_iter().map(Accept::Node).collect());
+            }
             found => found?,
         },
     };
-    Ok(match port {
+    Ok(vec![match port {
         None | Some(PortNum::ZERO) => Accept::Node(node),
         Some(port) => Accept::Port(PortKey::new(node, port)),
-    })
+    }])
 }
 
 /// A waiting caller, which leaves the table when dropped, answered or not.

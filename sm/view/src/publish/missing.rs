@@ -43,6 +43,23 @@ impl Gone {
         }
     }
 
+    /// The node's description, and where and until when it was there.
+    pub(super) fn described(&self) -> (String, String) {
+        let facts = format!("gone, was at {} until {}", self.place, self.until);
+        (self.description.clone(), facts)
+    }
+
+    /// The answer to a lookup of a host whose adapters are all `gone`, at least two of them.
+    pub(super) fn error_of_host(gone: &[&Gone], selector: &Selector) -> LookupError {
+        let first = gone[0];
+        LookupError::HostGone {
+            selector: selector.to_string(),
+            nodes: gone.iter().map(|gone| gone.guid).collect(),
+            place: format!("{} and {} more", first.place, gone.len() - 1),
+            until: first.until.clone(),
+        }
+    }
+
     /// The answer to a lookup of the node, or of one of its ports.
     pub(super) fn error(&self, selector: &Selector, port: Option<PortNum>) -> LookupError {
         LookupError::Gone {

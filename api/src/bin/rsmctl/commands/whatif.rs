@@ -1,4 +1,5 @@
 use clap::Args;
+use rsm_api::resolve::shell_word;
 use rsm_proto::v1;
 use rsm_proto::v1::foresee_loss_request::Loss;
 
@@ -142,7 +143,8 @@ fn to_do(found: &v1::Consequence, asked: &[String]) -> String {
                 .unwrap_or(part)
         })
         .collect();
-    let command = shell_words(&parts);
+    let command: Vec<String> = parts.into_iter().map(shell_word).collect();
+    let command = command.join(" ");
     match found.unplug() {
         v1::Unplug::Safe => {
             return "nothing: no path of another node crosses it, it may be unplugged now".to_owned();
@@ -157,18 +159,6 @@ fn to_do(found: &v1::Consequence, asked: &[String]) -> String {
         "" => format!("first `rsmctl drain {command}`: routes go around, no packet is lost"),
         reason => format!("a drain would be REFUSED: {reason}"),
     }
-}
-
-/// Words as a shell takes them.
-fn shell_words(words: &[&str]) -> String {
-    let quoted = words.iter().map(|word| {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
-        match word.chars().all(is_plain) {
-            true => (*word).to_owned(),
-            false => format!("'{}'", word.replace('\'', "'\\''")),
-        }
-    });
-    quoted.collect::<Vec<_>>().join(" ")
 }
 
 /// The fabric under the new routes.
