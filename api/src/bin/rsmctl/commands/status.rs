@@ -76,6 +76,10 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
     if let Some(verify) = &status.verify {
         row("Routes", proof(verify));
     }
+    if !status.partitions_apart.is_empty() {
+        let apart = &status.partitions_apart;
+        row("Partitions", format!("{apart} (`rsmctl partitions`)"));
+    }
     if let Some(adaptive) = &status.adaptive_routing {
         row("Adaptive routing", adaptive_routing(adaptive));
     }
