@@ -356,6 +356,8 @@ impl Control for Controller {
             Ok(v1::OperatePortResponse {
                 port: Some(api_key(port).into()),
                 description: published.fabric().name(port.node),
+                named_port: Some(api_key(target.named).into()),
+                named_description: published.fabric().name(target.named.node),
                 convergence: Some(caller.answer().await?),
             })
         })
