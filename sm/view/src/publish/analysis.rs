@@ -234,12 +234,15 @@ impl RoutingQueries for RouteAnalyst {
             let losses = losses.iter().map(|loss| {
                 Ok(match loss {
                     LossSelector::Cable(port) => {
-                        whatif::Loss::Cable(core_key(resolve_port(names, port)?))
+                        let key = core_key(resolve_port(names, port)?);
+                        whatif::Loss::Cable(with_cable(&published, key, port)?)
                     }
                     LossSelector::Node(node) => whatif::Loss::Node(resolve_node(names, node)?),
                     LossSelector::Part(part) => match drained::part(&published, part)?.0 {
                         Part::Node(guid) => whatif::Loss::Node(guid),
-                        Part::Port(key) => whatif::Loss::Cable(key),
+                        Part::Port(key) => {
+                            whatif::Loss::Cable(with_cable(&published, key, part)?)
+                        }
                     },
                 })
             });
@@ -300,6 +303,23 @@ impl RoutingQueries for RouteAnalyst {
                 limit,
             ))
         })
+    }
+}
+
+/// The port `key`, which an operator named `port`.
+///
+/// # Errors
+/// The port has no cable.
+fn with_cable(
+    published: &Published,
+    key: PortKey,
+    port: &Selector,
+) -> Result<PortKey, RoutingError> {
+    match Part::Port(key).is_there(published.fabric()) {
+        true => Ok(key),
+        false => Err(RoutingError::Impossible {
+            reason: cables::no_cable(published, key, port),
+        }),
     }
 }
 

@@ -41,11 +41,16 @@ pub(super) fn ends(
     let at = plan.fabric.find_port(key);
     let peer = at.and_then(|at| plan.fabric.port(at).peer);
     let peer = peer.ok_or_else(|| RoutingError::Impossible {
-        reason: gone(published, key, port).unwrap_or_else(|| {
-            format!("there is no cable at `{port}`: name a port with one, as in `leaf-03:7`")
-        }),
+        reason: no_cable(published, key, port),
     })?;
     Ok([key.min(peer), key.max(peer)])
+}
+
+/// A sentence about a port that has no cable, or has lost it.
+pub(super) fn no_cable(published: &Published, key: PortKey, port: &Selector) -> String {
+    gone(published, key, port).unwrap_or_else(|| {
+        format!("there is no cable at `{port}`: name a port with one, as in `leaf-03:7`")
+    })
 }
 
 /// A sentence about the former destination of a port's cable; `None` if the port lacks no cable.

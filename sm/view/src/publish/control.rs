@@ -23,7 +23,7 @@ use super::api_view::api_key;
 use super::published::Published;
 use super::status::management_keys;
 use super::view::View;
-use super::{drained, isolation, overlay, port_command};
+use super::{cables, drained, isolation, overlay, port_command};
 
 /// Maximum number of callers that wait at the same time: more than the operators and scripts of one
 /// site, far fewer than a script in an endless loop makes. One sweep answers them all.
@@ -197,7 +197,14 @@ impl Controller {
         let since_unix_ms = self.view.unix_ms();
         let mut parts = BTreeMap::new();
         for name in &question.parts {
-            let (part, name, peer) = drained::part(&published, name)?;
+            let selector = name;
+            let (part, name, peer) = drained::part(&published, selector)?;
+            if let Part::Port(key) = part
+                && !part.is_there(published.fabric())
+            {
+                let reason = cables::no_cable(&published, key, selector);
+                return Err(ControlError::Refused { reason });
+            }
             let drained = Drained {
                 by: match question.by.as_str() {
                     "" => "an operator".to_owned(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_api::model::{FindingFilter, MissingKind, Selector, SubnetState};
+use rsm_api::model::{DrainQuestion, FindingFilter, MissingKind, Selector, SubnetState};
 use rsm_api::{Control, ControlError, LookupError, RoutingQueries, Subnet, v1};
 use rsm_core::Event;
 use rsm_ids::PortNum;
@@ -191,6 +191,21 @@ fn the_port_of_a_missing_cable_says_where_it_led_and_until_when() {
     let refused = runtime.block_on(answer).unwrap_err().to_string();
     assert!(
         refused.contains("is gone: it led to spine-a port 1 until"),
+        "{refused}"
+    );
+    let question = DrainQuestion {
+        parts: vec![named("leaf-1:3")],
+        force: true,
+        by: String::new(),
+        note: String::new(),
+    };
+    let (sender, _events) = mpsc::channel::<Event>(4);
+    let controller = Controller::new(sender, Arc::clone(&world.view));
+    let refused = runtime.block_on(controller.drain(question)).unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("is gone: it led to spine-a port 1 until"),
         "{refused}"
     );
     let never = world.view.port(&named("leaf-1:5")).unwrap().message;
