@@ -76,6 +76,9 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
         missing: Some(missing(&published.missing_counts)),
         design: design::state(snapshot),
         partitions_apart: partitions_apart(snapshot),
+        description: snapshot.fabric.local.map_or_else(String::new, |at| {
+            snapshot.fabric.node(at.node).description.clone()
+        }),
         key_status: snapshot
             .m_keys
             .protects

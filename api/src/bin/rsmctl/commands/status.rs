@@ -42,7 +42,11 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
     row("State", state(status));
     row("Manager", this_manager(status));
     if status.master.is_none() && is_master(status.state()) {
-        row("Master", "this manager".to_owned());
+        let at = match status.description.as_str() {
+            "" => String::new(),
+            host => format!(", {host}"),
+        };
+        row("Master", format!("this manager{at}"));
     }
     for (name, manager) in managers(status) {
         row(name, manager);
