@@ -105,10 +105,11 @@ fn candidate(
     };
     let names = [plain_names(&description), description.clone()];
     let own = names.into_iter().map(with_port).find(|name| {
-        let found = name.parse().map(|selector| locate(directory, &selector));
-        found.is_ok_and(|found| {
-            found.is_ok_and(|target| target.node == node && target.port == port)
-        })
+        let Ok(Selector::Description(text)) = name.parse() else {
+            return false;
+        };
+        let find: &FindDescribed<'_, Guid> = &|is_meant| directory.nodes_described(is_meant);
+        called(&text, Sense::Whole, find) == (vec![node], port)
     });
     match own {
         Some(name) => Candidate {
