@@ -30,25 +30,23 @@ pub(crate) fn apart(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
     if hosts.len() < 2 {
         return None;
     }
-    let keys = |at: PortRef| match fabric.p_key_capacity(at) {
-        0 => &DEFAULT_P_KEYS[..],
-        _ => plan.table(fabric.key(at)).map_or(&[][..], |table| &table[..]),
-    };
     // Limited and full members of each partition.
     let mut members: BTreeMap<u16, [usize; 2]> = BTreeMap::new();
     for &at in &hosts {
-        for key in keys(at).iter().filter(|key| key.is_valid()) {
-            members.entry(key.base()).or_default()[usize::from(key.is_full())] += 1;
+        for (base, is_full) in memberships(fabric, plan, at) {
+            members.entry(base).or_default()[usize::from(is_full)] += 1;
         }
     }
     let is_alone = |&&at: &&PortRef| {
-        !keys(at).iter().filter(|key| key.is_valid()).any(|key| {
-            let [limited, full] = members[&key.base()];
-            match key.is_full() {
-                true => limited + full > 1,
-                false => full > 0,
-            }
-        })
+        !memberships(fabric, plan, at)
+            .into_iter()
+            .any(|(base, is_full)| {
+                let [limited, full] = members[&base];
+                match is_full {
+                    true => limited + full > 1,
+                    false => full > 0,
+                }
+            })
     };
     let alone: Vec<PortRef> = hosts.iter().filter(is_alone).copied().collect();
     if alone.is_empty() {
@@ -71,4 +69,18 @@ pub(crate) fn apart(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
     );
     let kind = FindingKind::PartitionApart;
     Some(Finding::new(kind, Subject::Subnet, severity, text))
+}
+
+/// The partitions of a port, each with whether the port is a full member; a port with both keys is
+/// one.
+fn memberships(fabric: &Fabric, plan: &PartitionPlan, at: PortRef) -> BTreeMap<u16, bool> {
+    let keys = match fabric.p_key_capacity(at) {
+        0 => &DEFAULT_P_KEYS[..],
+        _ => plan.table(fabric.key(at)).map_or(&[][..], |table| &table[..]),
+    };
+    let mut memberships = BTreeMap::new();
+    for key in keys.iter().filter(|key| key.is_valid()) {
+        *memberships.entry(key.base()).or_insert(false) |= key.is_full();
+    }
+    memberships
 }

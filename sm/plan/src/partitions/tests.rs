@@ -480,8 +480,8 @@ fn hosts_that_partitions_keep_from_all_others_are_a_finding() {
     assert!(rest.text.starts_with("3 of 5 ports of hosts"), "{}", rest.text);
     let all_but_one = format!("{limited} blue=0x10 : ALL_CAS=full, {a}=limited ; red=0x11 : {a}=full ;");
     assert_eq!(found(&all_but_one), None);
-    let alone = format!("Default=0x7fff : SELF=full ; blue=0x10 : ALL=full ; red=0x11 : {a}=full ;");
-    assert_eq!(found(&alone), None, "it is in blue as well");
+    let both = format!("{limited} blue=0x10 : ALL_CAS=full ; red=0x11 : {a}=both ;");
+    assert_eq!(found(&both), None, "it is in blue as well");
 }
 
 #[test]
