@@ -581,7 +581,10 @@ impl Missing {
             MissingKind::Host => (
                 FindingKind::HostMissing,
                 Severity::Info,
-                format!("the host {name} is gone, was at {}", self.place()),
+                match host_of(name) {
+                    Some(_) => format!("the adapter {name} is gone, was at {}", self.place()),
+                    None => format!("the host {name} is gone, was at {}", self.place()),
+                },
             ),
             MissingKind::Cable => (FindingKind::CableMissing, Severity::Warning, self.cable()),
             MissingKind::HostCable => (FindingKind::CableMissing, Severity::Info, self.cable()),
