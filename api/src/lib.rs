@@ -27,8 +27,8 @@ mod traits;
 
 pub use calendar::timestamp;
 pub use error::{
-    Candidate, ControlError, CountersError, HistoryError, LookupError, PartitionRefusal, RoutingError,
-    SaError, SimulationError,
+    Candidate, ControlError, CountersError, HistoryError, LookupError, PartitionRefusal,
+    RoutingError, SaError, SimulationError,
 };
 pub use gpu::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
 pub use journal::{EventJournal, is_operator_action};

@@ -392,7 +392,10 @@ mod tests {
             let mut ports = self.ports().filter(|(key, _)| key.node == node);
             let lid = ports.find(|(key, _)| port.is_none_or(|port| key.number == port));
             let facts = lid.map_or_else(String::new, |(_, lid)| format!("LID {lid}"));
-            (named.map_or_else(String::new, |one| one.1.to_owned()), facts)
+            (
+                named.map_or_else(String::new, |one| one.1.to_owned()),
+                facts,
+            )
         }
 
         fn has_port(&self, port: PortId) -> bool {

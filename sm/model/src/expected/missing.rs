@@ -128,10 +128,7 @@ impl fmt::Display for MissingCounts {
 }
 
 /// Number of hosts of which all adapters are missing, and number of missing adapters of the others.
-fn whole_hosts<'a>(
-    fabric: &Fabric,
-    missing: impl Iterator<Item = &'a LostNode>,
-) -> (u64, u64) {
+fn whole_hosts<'a>(fabric: &Fabric, missing: impl Iterator<Item = &'a LostNode>) -> (u64, u64) {
     let mut whole = 0;
     let mut adapters: BTreeMap<&str, u64> = BTreeMap::new();
     for node in missing {

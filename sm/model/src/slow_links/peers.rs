@@ -1,15 +1,17 @@
 //! Links of hosts that are slower than those of most adapters of their type.
 //!
-//! A fault of a cable or of a port's settings may leave no trace at either end of one link: both
-//! ends seem to support no more. Adapters of one type at switches of one type show what is usual.
+//! A fault of a cable or of an adapter's settings may leave no trace at the adapter: it seems to
+//! support no more. Adapters of one type at switches of one type show what is usual. A switch port
+//! that supports less than that is no fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_ids::PortKey;
-use rsm_mad::wire::attr::NodeType;
+use rsm_mad::wire::attr::{ActiveRate, NodeType, PortInfo};
 
 use super::BelowSiblings;
+use super::rates::{best_speed, best_width};
 use crate::fabric::{Fabric, Node};
 
 /// Number of adapters of a type from which on most of them show what is usual.
@@ -35,6 +37,8 @@ struct HostLink {
     high: PortKey,
     types: Types,
     mbps: u32,
+    /// The best rate that the switch's port supports; `None` if it is not known.
+    switch_mbps: Option<u32>,
 }
 
 impl SlowHosts {
@@ -61,9 +65,6 @@ impl SlowHosts {
         let new = differing.iter().filter_map(|pair| pair.1).filter(adapters);
         let mut new: Vec<HostLink> = new.flat_map(|node| links(now, node)).collect();
         let changed: BTreeSet<Types> = old.iter().chain(&new).map(|link| link.types).collect();
-        if changed.is_empty() {
-            return;
-        }
         let rates = Arc::make_mut(&mut self.rates);
         let usual_before = usual_of(rates, &changed);
         for link in &old {
@@ -78,13 +79,26 @@ impl SlowHosts {
         }
         let usual = usual_of(rates, &changed);
         let is_other = |types: &Types| usual_before.get(types) != usual.get(types);
+        // Another setting of a switch's port may make an adapter comparable.
+        let switches = differing.iter().filter_map(|pair| pair.1);
+        let switches = switches.filter(|node| node.kind() == NodeType::Switch);
+        let beside = switches.flat_map(Node::cables).filter_map(|(_, there)| {
+            let node = now.node_of(there.node);
+            node.filter(|node| node.kind() == NodeType::Ca)
+        });
+        new.extend(beside.flat_map(|node| links(now, node)));
         if changed.iter().any(is_other) {
             let all = now.nodes().filter(|node| node.kind() == NodeType::Ca);
             let all = all.flat_map(|node| links(now, node));
             new.extend(all.filter(|link| changed.contains(&link.types) && is_other(&link.types)));
         }
+        let of_new: BTreeSet<Types> = new.iter().map(|link| link.types).collect();
+        let usual = usual_of(rates, &of_new);
         let slow = new.iter().filter_map(|link| {
             let &usual = usual.get(&link.types)?;
+            if link.switch_mbps.is_some_and(|most| most < usual) {
+                return None;
+            }
             let below = BelowSiblings {
                 peer: link.high,
                 mbps: link.mbps,
@@ -126,18 +140,31 @@ fn links(fabric: &Fabric, node: &Node) -> Vec<HostLink> {
         let switch = fabric.node_of(there.node).filter(|node| node.is_switch())?;
         let rate = port.info.as_ref().filter(|_| port.up)?.link_rate()?;
         let is_inside = node.is_aggregation_node(switch.ports.get(there.port.index())?);
+        let far = switch.ports.get(there.port.index())?.info.as_ref();
         (!is_inside).then_some(HostLink {
             low: here.min(there),
             high: here.max(there),
             types: [types_of(node), types_of(switch)],
             mbps: rate.data_mbps(),
+            switch_mbps: far.and_then(supported_mbps),
         })
     });
     links.collect()
 }
 
+/// The best data rate that a port supports and has enabled, in megabits per second; `None` if it
+/// is not known.
+fn supported_mbps(info: &PortInfo) -> Option<u32> {
+    let rate = ActiveRate {
+        lanes: best_width(info, info)?.lanes(),
+        speed: best_speed(info, info)?,
+    };
+    Some(rate.data_mbps())
+}
+
 #[cfg(test)]
 mod tests {
+    use rsm_mad::wire::attr::{LinkSpeedExt, LinkWidths};
     use rsm_routing::generate::generate;
     use rsm_routing::netlist::{LinkSpeed, Netlist, NodeKind};
 
@@ -172,6 +199,26 @@ mod tests {
         assert_eq!(below.mbps * 2, below.siblings_mbps);
         hosts.follow(&one, &none);
         assert!(hosts.slow.is_empty());
+    }
+
+    #[test]
+    fn a_host_at_a_switch_port_that_supports_no_more_is_not_slow() {
+        let mut fabric = fabric(&[5]);
+        let mut hosts = SlowHosts::default();
+        hosts.follow(&Fabric::default(), &fabric);
+        let (&low, below) = hosts.slow.iter().next().expect("one is slow");
+        let ends = [low, below.peer].into_iter();
+        let switch = ends.filter_map(|end| fabric.find_port(end));
+        let mut switch = switch.filter(|at| fabric.node(at.node).is_switch());
+        let at = switch.next().expect("the other end");
+        let before = fabric.clone();
+        let info = fabric.port_mut(at).info.as_mut().expect("it was read");
+        info.set_link_width_supported(LinkWidths::X4)
+            .set_link_width_enabled(LinkWidths::X4)
+            .set_link_speed_ext_supported(LinkSpeedExt::HDR)
+            .set_link_speed_ext_enabled(LinkSpeedExt::HDR);
+        hosts.follow(&before, &fabric);
+        assert!(hosts.slow.is_empty(), "{:?}", hosts.slow);
     }
 
     #[test]

@@ -88,7 +88,9 @@ fn entering<'a>(
             return Some(lids.clone());
         }
         let table = table(there.node)?;
-        let led = lids.iter().filter(|&&lid| table.port(lid) == Some(there.port));
+        let led = lids
+            .iter()
+            .filter(|&&lid| table.port(lid) == Some(there.port));
         entering.extend(led.copied());
     }
     Some(entering)

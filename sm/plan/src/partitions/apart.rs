@@ -76,7 +76,9 @@ pub(crate) fn apart(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
 fn memberships(fabric: &Fabric, plan: &PartitionPlan, at: PortRef) -> BTreeMap<u16, bool> {
     let keys = match fabric.p_key_capacity(at) {
         0 => &DEFAULT_P_KEYS[..],
-        _ => plan.table(fabric.key(at)).map_or(&[][..], |table| &table[..]),
+        _ => plan
+            .table(fabric.key(at))
+            .map_or(&[][..], |table| &table[..]),
     };
     let mut memberships = BTreeMap::new();
     for key in keys.iter().filter(|key| key.is_valid()) {

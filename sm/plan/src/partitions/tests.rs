@@ -474,11 +474,21 @@ fn hosts_that_partitions_keep_from_all_others_are_a_finding() {
         (all.kind.code(), all.severity),
         ("partition-apart", Severity::Warning)
     );
-    assert!(all.text.starts_with("5 of 5 ports of hosts reach no other host: "), "{}", all.text);
+    assert!(
+        all.text
+            .starts_with("5 of 5 ports of hosts reach no other host: "),
+        "{}",
+        all.text
+    );
     let pair = format!("{limited} blue=0x10 : {a}=full, {b} ;");
     let rest = found(&pair).expect("three are left");
-    assert!(rest.text.starts_with("3 of 5 ports of hosts"), "{}", rest.text);
-    let all_but_one = format!("{limited} blue=0x10 : ALL_CAS=full, {a}=limited ; red=0x11 : {a}=full ;");
+    assert!(
+        rest.text.starts_with("3 of 5 ports of hosts"),
+        "{}",
+        rest.text
+    );
+    let all_but_one =
+        format!("{limited} blue=0x10 : ALL_CAS=full, {a}=limited ; red=0x11 : {a}=full ;");
     assert_eq!(found(&all_but_one), None);
     let both = format!("{limited} blue=0x10 : ALL_CAS=full ; red=0x11 : {a}=both ;");
     assert_eq!(found(&both), None, "it is in blue as well");

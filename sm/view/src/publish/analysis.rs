@@ -240,9 +240,7 @@ impl RoutingQueries for RouteAnalyst {
                     LossSelector::Node(node) => whatif::Loss::Node(resolve_node(names, node)?),
                     LossSelector::Part(part) => match drained::part(&published, part)?.0 {
                         Part::Node(guid) => whatif::Loss::Node(guid),
-                        Part::Port(key) => {
-                            whatif::Loss::Cable(with_cable(&published, key, part)?)
-                        }
+                        Part::Port(key) => whatif::Loss::Cable(with_cable(&published, key, part)?),
                     },
                 })
             });

@@ -105,11 +105,7 @@ fn host(plan: &Plan, destination: &Destination) -> Option<PortKey> {
 }
 
 /// Converts the use of the cable to a message.
-pub(super) fn shown(
-    published: &Published,
-    ends: [PortKey; 2],
-    crossed: &Crossed,
-) -> v1::CableUse {
+pub(super) fn shown(published: &Published, ends: [PortKey; 2], crossed: &Crossed) -> v1::CableUse {
     let at = published.fabric().find_port(ends[0]);
     let (unplug, over) = drained::unplug(published, Part::Port(ends[0]));
     v1::CableUse {

@@ -159,7 +159,10 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
             }
         }
         if let Some(switch) = behind(difference, &switches) {
-            taken.entry((Kind::LinkVanished, switch)).or_default().adapters += 1;
+            taken
+                .entry((Kind::LinkVanished, switch))
+                .or_default()
+                .adapters += 1;
             continue;
         }
         let part = match kind {

@@ -222,8 +222,7 @@ mod tests {
         let causes = folded(vec![other, missing(2), missing(1)]);
         assert_eq!(causes.len(), 2);
         let block = Block::of(&causes[1], 200);
-        let head =
-            "warning 1970-01-01T00:00Z  cable-missing ×2: leaf-2:7 - spine-1:2, leaf-1:7 - spine-1:1";
+        let head = "warning 1970-01-01T00:00Z  cable-missing ×2: leaf-2:7 - spine-1:2, leaf-1:7 - spine-1:1";
         assert_eq!(block.head, [head]);
         let text = format!("{:INDENT$}routes go around it; plug it in", "");
         assert_eq!(block.text, [text]);

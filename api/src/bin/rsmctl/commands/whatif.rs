@@ -147,7 +147,8 @@ fn to_do(found: &v1::Consequence, asked: &[String]) -> String {
     let command = command.join(" ");
     match found.unplug() {
         v1::Unplug::Safe => {
-            return "nothing: no path of another node crosses it, it may be unplugged now".to_owned();
+            return "nothing: no path of another node crosses it, it may be unplugged now"
+                .to_owned();
         }
         v1::Unplug::CutsOff => {
             return "do NOT unplug it: it is drained, and paths of other nodes still cross it"

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use rsm_api::{thousands, v1};
 use rsm_api::v1::BlameVerdict;
+use rsm_api::{thousands, v1};
 use rsm_state::Role;
 
 use super::super::api_view::api_key;

@@ -123,9 +123,10 @@ fn nodes(published: &Published) -> Measured {
     let silent = all.filter(|node| node.suspected || node.unmanageable);
     let silent = silent.count();
     let missing = &published.missing_counts;
-    let hosts = published.fabric().nodes().filter(|node| {
-        node.kind() != NodeType::Switch && node.reported() != AGGREGATION_NODE
-    });
+    let hosts = published
+        .fabric()
+        .nodes()
+        .filter(|node| node.kind() != NodeType::Switch && node.reported() != AGGREGATION_NODE);
     let hosts: HostTally<'_> = hosts.map(|node| node.description.as_str()).collect();
     let mut summary = format!(
         "{} and {hosts} answer",

@@ -165,7 +165,10 @@ fn a_drained_switch_and_host_may_be_unplugged_by_every_answer() {
     assert_eq!(unplug(&world, "leaf-2:1", "leaf-2:1"), [Safe; 2]);
     assert_eq!(unplug(&world, &format!("{host}:1"), &host), [Safe; 2]);
     assert_eq!(unplug(&world, "leaf-2:2", "leaf-2:2"), [DrainHost; 2]);
-    assert_eq!(unplug(&world, "spine-b:1", "spine-b:1"), [v1::Unplug::DrainFirst; 2]);
+    assert_eq!(
+        unplug(&world, "spine-b:1", "spine-b:1"),
+        [v1::Unplug::DrainFirst; 2]
+    );
 }
 
 /// The final mark of a drained switch after `fault`, and whether the last convergence wrote
