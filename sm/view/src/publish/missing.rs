@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rsm_api::model::{GoneSwitch, GoneSwitches, Keyed, MissingKind, PortId, Selector};
-use rsm_api::{LookupError, timestamp, v1};
+use rsm_api::{LookupError, plain_names, timestamp, v1};
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::{NodeType, PortInfo, PortPhysicalState};
@@ -46,7 +46,7 @@ impl Gone {
     /// The node's description, and where and until when it was there.
     pub(super) fn described(&self) -> (String, String) {
         let facts = format!("gone, was at {} until {}", self.place, self.until);
-        (self.description.clone(), facts)
+        (self.description.clone(), plain_names(&facts))
     }
 
     /// The answer to a lookup of a host whose adapters are all `gone`, at least two of them.

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use rsm_api::LookupError;
 use rsm_api::model::{NodeKind, PortId, Selector};
 use rsm_api::resolve::{NameLookup, Sense, ambiguous, called};
+use rsm_api::{LookupError, plain_names};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_model::expected::LostEnd;
 use rsm_model::fabric::{Fabric, Node, Port};
@@ -180,7 +180,7 @@ impl NameLookup for Names {
             port.is_none_or(is_asked)
         });
         facts.extend(cable.map(|(_, there)| format!("at {}", self.fabric.port_name(there))));
-        (node.description.clone(), facts.join(", "))
+        (node.description.clone(), plain_names(&facts.join(", ")))
     }
 
     fn gone(&self, selector: &Selector, sense: Sense) -> Option<LookupError> {
