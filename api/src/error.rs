@@ -29,14 +29,26 @@ pub enum LookupError {
         /// The time in UTC when the node was last known to be present.
         until: String,
     },
+    /// A host had this name, of which all adapters have disappeared.
+    #[error("`{selector}` is gone: its {} adapters were at {place} until {until}", nodes.len())]
+    HostGone {
+        /// The requested name.
+        selector: String,
+        /// The adapters, at least two.
+        nodes: Vec<Guid>,
+        /// The ports to which the adapters were cabled, in words.
+        place: String,
+        /// The time in UTC when an adapter was last known to be present.
+        until: String,
+    },
     /// Several nodes or ports have this name.
-    #[error("`{selector}` names {total} things; use one of: {}{}", candidates.join(", "), if *total > candidates.len() { ", …" } else { "" })]
+    #[error("`{selector}` names {total} things; use one of: {}", listed(candidates, *total))]
     Ambiguous {
         /// The requested name.
         selector: String,
-        /// Unambiguous names of the candidates, at most
-        /// [`MAX_CANDIDATES`](crate::limits::MAX_CANDIDATES), sorted by GUID and port.
-        candidates: Vec<String>,
+        /// The candidates, at most [`MAX_CANDIDATES`](crate::limits::MAX_CANDIDATES), sorted by GUID
+        /// and port.
+        candidates: Vec<Candidate>,
         /// The total number of candidates.
         total: usize,
     },
@@ -80,6 +92,28 @@ pub enum LookupError {
         /// The reason, in words.
         reason: String,
     },
+}
+
+/// A node or port that an ambiguous name may mean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// A name that no other node or port has, as it is written on a command line.
+    pub name: String,
+    /// What tells it apart: its kind, its LID, and where it is cabled; empty if that is not known.
+    pub facts: String,
+}
+
+/// The text `'host-1 mlx5_0' (CA, LID 7, at leaf-03 port 7), …`.
+fn listed(candidates: &[Candidate], total: usize) -> String {
+    let one = |candidate: &Candidate| match candidate.facts.as_str() {
+        "" => candidate.name.clone(),
+        facts => format!("{} ({facts})", candidate.name),
+    };
+    let mut listed: Vec<String> = candidates.iter().map(one).collect();
+    if total > candidates.len() {
+        listed.push("…".to_owned());
+    }
+    listed.join(", ")
 }
 
 /// The reason why the core did not carry out a request.

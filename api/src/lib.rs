@@ -27,12 +27,12 @@ mod traits;
 
 pub use calendar::timestamp;
 pub use error::{
-    ControlError, CountersError, HistoryError, LookupError, PartitionRefusal, RoutingError,
-    SaError, SimulationError,
+    Candidate, ControlError, CountersError, HistoryError, LookupError, PartitionRefusal,
+    RoutingError, SaError, SimulationError,
 };
 pub use gpu::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
 pub use journal::{EventJournal, is_operator_action};
-pub use rsm_proto::{AGGREGATION_NODE, Label, v1};
+pub use rsm_proto::{AGGREGATION_NODE, Label, plain_names, thousands, v1};
 pub use server::{
     ActionRecorder, Backend, Listen, OpenAction, Reader, ServeError, Server, SocketError,
     gpu_status, serve,

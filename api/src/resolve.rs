@@ -3,7 +3,7 @@
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_proto::plain_names;
 
-use crate::error::LookupError;
+use crate::error::{Candidate, LookupError};
 use crate::limits::MAX_CANDIDATES;
 use crate::model::{PortId, Selector};
 
@@ -29,6 +29,12 @@ pub trait NameLookup {
 
     /// The ports of the node that hold a LID, ascending; for a switch, port 0.
     fn end_ports(&self, node: Guid) -> Vec<PortNum>;
+
+    /// The description of a node, and what tells it, or one of its ports, from others: kind, LID,
+    /// and where it is cabled. Both are empty if they are not known.
+    fn described(&self, _node: Guid, _port: Option<PortNum>) -> (String, String) {
+        Default::default()
+    }
 
     /// The error for a port that holds no LID.
     fn without_lid(&self, port: PortId) -> LookupError {
@@ -68,15 +74,65 @@ fn not_found(directory: &(impl NameLookup + ?Sized), selector: &Selector) -> Loo
         .unwrap_or_else(not_found)
 }
 
-/// The error for a name that several nodes or ports have; only some of the `candidates` fit in an
+/// The error for a name that several nodes or ports have, ascending; only some of them fit in an
 /// answer.
-pub fn ambiguous(selector: &Selector, mut candidates: Vec<String>) -> LookupError {
-    let total = candidates.len();
-    candidates.truncate(MAX_CANDIDATES);
+pub fn ambiguous(
+    directory: &(impl NameLookup + ?Sized),
+    selector: &Selector,
+    meant: &[(Guid, Option<PortNum>)],
+) -> LookupError {
+    let shown = meant.iter().take(MAX_CANDIDATES);
     LookupError::Ambiguous {
         selector: selector.to_string(),
-        candidates,
-        total,
+        candidates: shown
+            .map(|&(node, port)| candidate(directory, node, port))
+            .collect(),
+        total: meant.len(),
+    }
+}
+
+/// A node or port under a name of its own: the description where no other node has it, and the GUID
+/// otherwise.
+fn candidate(
+    directory: &(impl NameLookup + ?Sized),
+    node: Guid,
+    port: Option<PortNum>,
+) -> Candidate {
+    let (description, facts) = directory.described(node, port);
+    let with_port = |name: String| match port {
+        Some(port) => format!("{name}:{port}"),
+        None => name,
+    };
+    let names = [plain_names(&description), description.clone()];
+    let own = names.into_iter().map(with_port).find(|name| {
+        let Ok(Selector::Description(text)) = name.parse() else {
+            return false;
+        };
+        let find: &FindDescribed<'_, Guid> = &|is_meant| directory.nodes_described(is_meant);
+        called(&text, Sense::Whole, find) == (vec![node], port)
+    });
+    match own {
+        Some(name) => Candidate {
+            name: shell_word(&name),
+            facts,
+        },
+        None => {
+            let known = [description, facts].into_iter();
+            let known: Vec<String> = known.filter(|part| !part.is_empty()).collect();
+            Candidate {
+                name: Selector::Guid { guid: node, port }.to_string(),
+                facts: known.join(", "),
+            }
+        }
+    }
+}
+
+/// A word as a shell takes it: in quotes unless it is plain.
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 
@@ -132,7 +188,10 @@ fn described(
         match *nodes.as_slice() {
             [] => {}
             [node] => return Ok(Target { node, port }),
-            _ => return Err(ambiguous(selector, candidates(&nodes, port))),
+            _ => {
+                let meant: Vec<_> = nodes.into_iter().map(|node| (node, port)).collect();
+                return Err(ambiguous(directory, selector, &meant));
+            }
         }
         if let Some(gone) = directory.gone(selector, sense) {
             return Err(gone);
@@ -141,12 +200,6 @@ fn described(
     Err(LookupError::NotFound {
         selector: selector.to_string(),
     })
-}
-
-/// Unambiguous names of `nodes`, with the port if there is one.
-pub fn candidates(nodes: &[Guid], port: Option<PortNum>) -> Vec<String> {
-    let names = nodes.iter().map(|&guid| Selector::Guid { guid, port });
-    names.map(|name| name.to_string()).collect()
 }
 
 /// A function that finds the nodes whose description passes a test.
@@ -271,12 +324,10 @@ pub fn resolve_port(
             number: PortNum::ZERO,
         })),
         [number] => Ok(PortId { node, number }),
-        _ => Err(ambiguous(
-            selector,
-            ends.iter()
-                .map(|&number| PortId { node, number }.to_string())
-                .collect(),
-        )),
+        _ => {
+            let meant: Vec<_> = ends.iter().map(|&number| (node, Some(number))).collect();
+            Err(ambiguous(directory, selector, &meant))
+        }
     }
 }
 
@@ -336,6 +387,17 @@ mod tests {
             named.map(|node| Guid(node.0)).collect()
         }
 
+        fn described(&self, node: Guid, port: Option<PortNum>) -> (String, String) {
+            let named = self.0.iter().find(|one| one.0 == node.0);
+            let mut ports = self.ports().filter(|(key, _)| key.node == node);
+            let lid = ports.find(|(key, _)| port.is_none_or(|port| key.number == port));
+            let facts = lid.map_or_else(String::new, |(_, lid)| format!("LID {lid}"));
+            (
+                named.map_or_else(String::new, |one| one.1.to_owned()),
+                facts,
+            )
+        }
+
         fn has_port(&self, port: PortId) -> bool {
             self.ports().any(|(key, _)| key == port)
         }
@@ -360,6 +422,9 @@ mod tests {
         (0x90_0000, "MF0;leaf-04:MQM8700/U1", &[(0, 9)]),
         (0xb0_0000, "leaf-04", &[(1, 11)]),
         (0xa0_0000, "note;no-switch:at all", &[(1, 10)]),
+        (0xc0_0000, "adapter mlx5_0", &[(1, 12)]),
+        (0xd0_0000, "adapter mlx5_1", &[(1, 13)]),
+        (0xe0_0000, "adapter mlx5_1", &[(1, 14)]),
     ]);
 
     fn port(text: &str) -> Result<(u64, u8), LookupError> {
@@ -382,8 +447,23 @@ mod tests {
             panic!("two ports hold a LID");
         };
         assert_eq!(total, 2);
-        let found: Vec<_> = candidates.iter().map(|name| port(name).unwrap()).collect();
-        assert_eq!(found, [(0x20_0000, 1), (0x20_0000, 2)]);
+        let found = candidates.iter().map(|one| one.name.as_str());
+        assert_eq!(found.collect::<Vec<_>>(), ["two-ports:1", "two-ports:2"]);
+        for (number, one) in (1..).zip(&candidates) {
+            assert_eq!(port(&one.name), Ok((0x20_0000, number)));
+        }
+    }
+
+    #[test]
+    fn candidates_have_names_to_write_and_what_tells_them_apart() {
+        let text = port("adapter").unwrap_err().to_string();
+        assert_eq!(
+            text,
+            "`adapter` names 3 things; use one of: 'adapter mlx5_0' (LID 12), 0x0000000000d00000 \
+             (adapter mlx5_1, LID 13), 0x0000000000e00000 (adapter mlx5_1, LID 14)"
+        );
+        assert_eq!(port("adapter mlx5_0"), Ok((0xc0_0000, 1)));
+        assert_eq!(shell_word("it's"), "'it'\\''s'");
     }
 
     #[test]

@@ -68,6 +68,35 @@ fn decorated(text: &str) -> Option<(String, usize)> {
     Some((format!("{host}{part}"), length))
 }
 
+/// A number with commas between groups of three digits: `18,000`.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// The time, in seconds, from which on a rate is over its whole window and does not say its time.
+const WHOLE_WINDOW_S: f64 = 600.0;
+
+impl v1::PortCounters {
+    /// A rate of errors of this port, with its time where that is shorter than the window:
+    /// `18,000/h over 2 min`.
+    pub fn error_rate(&self, per_hour: f64) -> String {
+        let rate = format!("{}/h", thousands(per_hour.round() as u64));
+        match self.errors_observed_s {
+            whole if whole >= WHOLE_WINDOW_S || whole <= 0.0 || per_hour <= 0.0 => rate,
+            short if short < 90.0 => format!("{rate} over {short:.0} s"),
+            short => format!("{rate} over {:.0} min", short / 60.0),
+        }
+    }
+}
+
 impl v1::OperatorActed {
     /// Who did what, and why it was refused where it was: text from the operator, to be shown
     /// through [`printable`].
@@ -97,6 +126,23 @@ mod tests {
             r"\u{202e}70-upg\u{202c}"
         );
         assert_eq!(printable("leaf\u{200b}-01"), r"leaf\u{200b}-01");
+    }
+
+    #[test]
+    fn a_rate_says_its_time_where_that_is_shorter_than_the_window() {
+        for (observed_s, per_hour, text) in [
+            (120.0, 18_000.0, "18,000/h over 2 min"),
+            (30.0, 120.0, "120/h over 30 s"),
+            (640.0, 1_234_567.4, "1,234,567/h"),
+            (0.0, 0.0, "0/h"),
+            (120.0, 0.0, "0/h"),
+        ] {
+            let port = v1::PortCounters {
+                errors_observed_s: observed_s,
+                ..v1::PortCounters::default()
+            };
+            assert_eq!(port.error_rate(per_hour), text);
+        }
     }
 
     #[test]

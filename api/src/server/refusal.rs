@@ -58,7 +58,7 @@ impl From<LookupError> for Status {
     fn from(error: LookupError) -> Self {
         let (code, reason) = match error {
             LookupError::NotFound { .. } => (Code::NotFound, "NO_SUCH_NAME"),
-            LookupError::Gone { .. } => (Code::NotFound, "GONE"),
+            LookupError::Gone { .. } | LookupError::HostGone { .. } => (Code::NotFound, "GONE"),
             LookupError::NoSuchPort { .. } => (Code::NotFound, "NO_SUCH_PORT"),
             LookupError::NoSuchPartition { .. } => (Code::NotFound, "NO_SUCH_PARTITION"),
             LookupError::NoSuchGroup { .. } => (Code::NotFound, "NO_SUCH_GROUP"),

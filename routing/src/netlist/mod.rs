@@ -9,6 +9,7 @@
 //! by their ends: two netlists are equal if they state the same hardware.
 
 mod error;
+mod hosts;
 mod node;
 
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use std::collections::HashMap;
 use rsm_ids::{Guid, Lid, PortNum};
 
 pub use error::NetlistError;
+pub use hosts::{HostTally, host_name, host_of};
 pub use node::{Node, NodeKind, PortSpec};
 pub use rsm_ids::{LinkRate, LinkSpeed, LinkWidth, ParseLinkError};
 

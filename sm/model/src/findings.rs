@@ -177,6 +177,8 @@ pub enum FindingKind {
     PartitionTooFast,
     /// A partition has only limited members, so that none can reach another.
     PartitionLimitedOnly,
+    /// Partitions keep ports of hosts apart from all other hosts.
+    PartitionApart,
     /// A partition rule names a node GUID or system image GUID, and no port has it as its GUID.
     PartitionNodeGuid,
     /// The SA refuses a host's join of a multicast group.
@@ -285,6 +287,7 @@ finding_codes! {
             FindingKind::PartitionConflict => "partition-conflict",
             FindingKind::PartitionTooFast => "partition-too-fast",
             FindingKind::PartitionLimitedOnly => "partition-limited-only",
+            FindingKind::PartitionApart => "partition-apart",
             FindingKind::PartitionNodeGuid => "partition-node-guid",
             FindingKind::JoinRefused => "join-refused",
             FindingKind::SaTrust => "sa-trust",

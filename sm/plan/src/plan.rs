@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_model::Hardware;
-use rsm_model::fabric::Fabric;
+use rsm_model::fabric::{Fabric, Node};
 use rsm_model::findings::Finding;
 use rsm_model::text::count;
 use rsm_model::whole::Whole;
@@ -17,7 +17,7 @@ use rsm_routing::topology::{SlowCable, Topology};
 use rsm_routing::verify::{Report, Tally};
 
 use crate::adaptive::Adaptive;
-use crate::avoid::{NodeOrCable, Over, over};
+use crate::avoid::{Going, NodeOrCable, Over, over};
 use crate::avoided::Avoided;
 use crate::lids::{Claim, LidPlan};
 use crate::links::LinkPorts;
@@ -185,43 +185,60 @@ impl Plan {
 }
 
 impl Plan {
-    /// The LIDs whose packets switches lead over a part, without the LIDs of drained nodes and of
-    /// drained ports of hosts; `table` returns the table of a switch. `None` if the part is absent,
-    /// or one of its neighbours has no table.
+    /// The LIDs whose packets of other nodes switches lead over a part, without the LIDs of drained
+    /// nodes and of drained ports of hosts; `table` returns the table of a switch. `None` if the part
+    /// is absent, or one of its neighbours has no table.
     pub fn lids_over<'a>(
         &self,
         part: NodeOrCable,
         table: impl Fn(Guid) -> Option<&'a Lft>,
     ) -> Option<Over> {
-        over(
-            part,
-            &self.fabric,
-            self.top(),
-            &self.lids_of_drained(),
-            table,
-        )
+        over(part, &self.fabric, self.top(), &self.going(), table)
     }
 
-    /// The LIDs of drained nodes and of drained ports of hosts.
-    fn lids_of_drained(&self) -> BTreeSet<Lid> {
-        let mut own = BTreeSet::new();
+    /// What goes with the drained parts: the nodes with the aggregation nodes in them, and the ports
+    /// of hosts.
+    pub fn going(&self) -> Going {
+        let mut going = Going::default();
         for (part, _) in self.avoided.avoid.drained() {
             let Some(node) = self.fabric.node_of(part.node()) else {
                 continue;
             };
-            for (number, _) in node.end_ports() {
-                let is_meant = match part {
-                    NodeOrCable::Node(_) => true,
-                    NodeOrCable::Port(key) => !node.is_switch() && key.port == number,
-                };
-                let claim = self.claim(PortKey::new(node.guid, number));
-                if let Some(claim) = claim.filter(|_| is_meant) {
-                    let lids = 0..claim.lmc.lids();
-                    own.extend(lids.map(|at| Lid(claim.base.0.saturating_add(at))));
+            match part {
+                NodeOrCable::Node(guid) => {
+                    let own = node.end_ports();
+                    going
+                        .ports
+                        .extend(own.map(|(number, _)| PortKey::new(guid, number)));
+                    if node.is_switch() {
+                        going.switches.insert(guid);
+                        going.ports.extend(self.inside(node));
+                    }
                 }
+                NodeOrCable::Port(key) if !node.is_switch() => {
+                    going.ports.insert(key);
+                }
+                NodeOrCable::Port(_) => {}
             }
         }
-        own
+        for &port in &going.ports {
+            if let Some(claim) = self.claim(port) {
+                let lids = 0..claim.lmc.lids();
+                let lids = lids.map(|at| Lid(claim.base.0.saturating_add(at)));
+                going.lids.extend(lids);
+            }
+        }
+        going
+    }
+
+    /// The ports of the aggregation nodes in a switch.
+    fn inside(&self, switch: &Node) -> impl Iterator<Item = PortKey> {
+        let guid = switch.guid;
+        let peers = switch.cables().map(|(_, there)| there);
+        peers.filter(move |&there| {
+            let at = self.fabric.find_port(there);
+            at.and_then(|at| self.fabric.switch_around(at)) == Some(guid)
+        })
     }
 }
 

@@ -32,7 +32,7 @@ pub struct Consequence {
     /// Lost cables.
     pub cables: Vec<(PortKey, PortKey)>,
     /// Ports with a LID that the subnet manager would no longer reach, by GUID, without the ports
-    /// of lost nodes and of the aggregation nodes in them.
+    /// of lost and of drained nodes, of the aggregation nodes in them, and drained ports of hosts.
     pub cut_off: Vec<PortKey>,
     /// Number of ordered pairs of the remaining ports whose packets are lost until the new tables
     /// are in force.
@@ -164,9 +164,12 @@ fn cables(fabric: &Fabric, loss: Loss) -> Result<Vec<(PortKey, PortKey)>, WhatIf
     }
 }
 
-/// The ports outside the lost nodes that `fabric`, which lacks the lost parts, does not reach.
+/// The ports outside the lost and the drained nodes that `fabric`, which lacks the lost parts, does
+/// not reach.
 fn cut_off(plan: &Plan, losses: &[Loss], fabric: &Fabric) -> Vec<PortKey> {
+    let going = plan.going().ports;
     let keys = plan.lids.lids.keys().copied();
+    let keys = keys.filter(|key| !going.contains(key));
     keys.filter(|&key| {
         // A host without its cable is no longer in the fabric; a switch is, as long as one of its
         // cables is left.
@@ -226,6 +229,8 @@ fn compare(consequence: &mut Consequence, plan: &Plan, next: &Plan) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use rsm_ids::PortNum;
     use rsm_mad::wire::attr::NodeType;
     use rsm_model::fabric::Node;
@@ -233,6 +238,7 @@ mod tests {
     use rsm_routing::netlist::Netlist;
 
     use super::*;
+    use crate::avoid::{Avoid, Drained, NodeOrCable, Reason};
     use crate::policy::Policy;
 
     fn planned(spec: &str) -> Arc<Plan> {
@@ -299,6 +305,31 @@ mod tests {
             "it is the host that the operator removes"
         );
         assert_eq!(by_node.entries, 6);
+    }
+
+    #[test]
+    fn a_drained_host_is_not_cut_off_by_the_loss_of_its_cable() {
+        let plan = planned("pgft:2;4,4;1,2;1,1");
+        let port = port_to(&plan, NodeType::Ca);
+        let host = what_if(&plan, Loss::Cable(port)).unwrap().cut_off[0];
+        let drained = Drained {
+            by: "operator".to_owned(),
+            since_unix_ms: 1,
+            note: String::new(),
+            forced: false,
+            name: String::new(),
+            peer: None,
+            disabled: false,
+        };
+        let mut avoid = Avoid::default();
+        let parts = BTreeMap::from([(NodeOrCable::Node(host.node), Reason::Drained(drained))]);
+        avoid.add(&parts).unwrap();
+        let job = PlanJob {
+            avoid: Arc::new(avoid),
+            ..PlanJob::after(&plan, plan.fabric.clone())
+        };
+        let plan = crate::plan(&job).plan().expect("a host cuts no other off");
+        assert_eq!(what_if(&plan, Loss::Cable(port)).unwrap().cut_off, []);
     }
 
     #[test]

@@ -18,6 +18,10 @@ use super::output::{print, print_json};
 use super::{Detail, Format, ServeArgs, heap};
 use crate::daemon::{self, DaemonOptions, DryRunOptions};
 
+/// Seconds between two readings of an adapter's counters on a simulated fabric, as often as of a
+/// switch's port.
+const SIMULATED_ADAPTERS_S: u32 = 30;
+
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     heap::limit_arenas();
     let progress = std::io::stderr().is_terminal() && args.log.is_none() && !args.log_json;
@@ -125,6 +129,13 @@ fn keep_off_site(config: &mut Config) {
     config.store.prefix = format!("{}/simulation", config.store.prefix.trim_end_matches('/'));
 }
 
+/// Reads counters of a simulated fabric, those of adapters often: who tries rsm without a
+/// configuration sees errors, traffic and firmware.
+fn count_at_once(config: &mut Config) {
+    config.counters.enabled = true;
+    config.counters.adapters_interval_s = SIMULATED_ADAPTERS_S;
+}
+
 fn start_log(args: &ServeArgs, config: &LogConfig) -> anyhow::Result<()> {
     let wanted = args
         .log
@@ -194,9 +205,13 @@ fn overrides(args: &ServeArgs, store_fabric: StoreFabric) -> anyhow::Result<daem
     let (dump_dir, partitions) = (args.dump_dir.clone(), args.partitions.clone());
     let (engine, insecure_admin) = (args.engine, args.insecure_admin);
     let (webhook, syslog, otlp) = (args.webhook.clone(), args.syslog.clone(), args.otlp.clone());
+    let is_tried_out = args.config.is_none() && !args.once;
     Ok(Box::new(move |config: &mut Config| {
         if store_fabric == StoreFabric::Simulation {
             keep_off_site(config);
+            if is_tried_out {
+                count_at_once(config);
+            }
         }
         if let Some(listen) = listen {
             config.api.listen = listen;

@@ -220,6 +220,12 @@ fn each_question_of_the_page_is_answered_by_its_command() {
     let remedy = "there is no design to compare with: `rsmctl design export > FILE` writes one";
     assert!(answer.contains(remedy), "{answer}");
 
+    // No host of this fabric has sent an inventory.
+    let command = site.command("Which GPU hosts lost rails?");
+    let (code, answer) = site.master.run(&command);
+    assert_eq!(code, 1, "{answer}");
+    assert!(answer.contains("nothing was checked"), "{answer}");
+
     let command = site.command("What is slow?");
     let slow = site.master.line(&command, &["link", "leaf-04"]);
     assert!(slow.contains("4x edr, while most"), "{slow}");

@@ -102,7 +102,7 @@ fn a_dead_switch_and_the_hosts_behind_it_are_one_finding() {
     world.sim.power_off(leaf).expect("it is there");
     pass(&mut world);
     let parts = [
-        "2 hosts went with it",
+        "2 adapters went with it",
         "fewest links to switches left, 3 of 4",
     ];
     assert_one(&world, "switch-missing", Severity::Warning, &parts);

@@ -4,7 +4,7 @@ use rsm_proto::v1;
 
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
-use crate::text::{count, host_of_adapter};
+use crate::text::{count, host_of as host_of_adapter};
 
 /// The ports that two names stand for. The name of a host with several adapters stands for its
 /// first one, and a note says so; any other name is passed as it is.
@@ -43,8 +43,7 @@ async fn first_adapter(session: &mut Session, name: String) -> Result<String, Fa
 /// `None` unless there are several.
 fn of_host(name: &str, nodes: Vec<v1::Node>) -> Option<(v1::Node, u64)> {
     let is_adapter = |node: &v1::Node| {
-        let host = host_of_adapter(&node.description);
-        host == name && host != node.description && node.kind() == v1::NodeKind::Ca
+        host_of_adapter(&node.description) == Some(name) && node.kind() == v1::NodeKind::Ca
     };
     let adapters: Vec<v1::Node> = nodes.into_iter().filter(is_adapter).collect();
     let number = adapters.len() as u64;

@@ -36,7 +36,9 @@ async fn run(arguments: Arguments) -> ExitCode {
     };
     if let Some(message) = failure.message() {
         // If standard error fails too, only the exit code reports the failure.
-        drop(writeln!(std::io::stderr(), "rsmctl: {message}"));
+        for line in output::for_stderr(&message) {
+            drop(writeln!(std::io::stderr(), "{line}"));
+        }
     }
     failure.exit_code()
 }

@@ -6,7 +6,7 @@ use crate::arguments::{Format, Global};
 use crate::failure::Failure;
 use crate::pager::{self, Pager};
 use crate::table::{self, LaidOut, Layout, Rows};
-use crate::text::printable;
+use crate::text::{printable, wrapped};
 
 /// A colour by meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,11 +29,30 @@ impl Tint {
     }
 }
 
+/// The lines of a text that is broken between words where it is longer than `width`. Coloured lines
+/// were laid out for the terminal before.
+fn fitted(line: &str, width: Option<usize>) -> Vec<String> {
+    match width.filter(|&width| line.chars().count() > width && !line.contains('\x1b')) {
+        Some(width) => wrapped(line, width, 2),
+        None => vec![line.to_owned()],
+    }
+}
+
+/// The lines of a message on standard error.
+pub(crate) fn for_stderr(message: &str) -> Vec<String> {
+    let width = table::terminal_width().filter(|_| io::stderr().is_terminal());
+    let message = format!("rsmctl: {message}");
+    let lines = message.lines();
+    lines.flat_map(|line| fitted(line, width)).collect()
+}
+
 /// Standard output, or the pager in front of it: no other code writes to it.
 pub(crate) struct Output {
     writer: Box<dyn Write>,
     pub(crate) format: Format,
     layout: Layout,
+    /// The columns of the terminal, if lines that are too long for it are broken.
+    wraps_at: Option<usize>,
     /// Whether lines have colours.
     is_coloured: bool,
     /// Whether a pager may start.
@@ -52,6 +71,7 @@ impl Output {
             writer: Box::new(BufWriter::new(io::stdout().lock())),
             format,
             layout: Layout::default(),
+            wraps_at: None,
             is_coloured: false,
             may_page: false,
             pager: None,
@@ -76,6 +96,9 @@ impl Output {
         }
         Ok(Output {
             waits_for_list: layout.sort.is_some() || layout.limit.is_some(),
+            wraps_at: table::terminal_width()
+                .filter(|_| global.format == Format::Text && !global.wide)
+                .filter(|_| io::stdout().is_terminal()),
             layout,
             is_coloured: global.format == Format::Text && global.color.is_on(),
             may_page: !global.no_pager
@@ -125,8 +148,12 @@ impl Output {
         self.flush()
     }
 
+    /// Prints a line, on a terminal as several ones if it is too long for one.
     pub(crate) fn line(&mut self, line: &str) -> Result<(), Failure> {
-        Ok(writeln!(self.writer, "{line}")?)
+        for line in fitted(line, self.wraps_at) {
+            writeln!(self.writer, "{line}")?;
+        }
+        Ok(())
     }
 
     /// Prints a file for another program, byte for byte. A terminal gets it without the characters
@@ -137,7 +164,7 @@ impl Output {
         }
         for line in content.lines() {
             let cells: Vec<String> = line.split('\t').map(printable).collect();
-            self.line(&cells.join("\t"))?;
+            writeln!(self.writer, "{}", cells.join("\t"))?;
         }
         Ok(())
     }
@@ -147,7 +174,9 @@ impl Output {
     pub(crate) fn note(&mut self, note: &str) -> Result<(), Failure> {
         if !note.is_empty() {
             self.flush()?;
-            writeln!(io::stderr(), "rsmctl: {}", printable(note))?;
+            for line in for_stderr(&printable(note)) {
+                writeln!(io::stderr(), "{line}")?;
+            }
         }
         Ok(())
     }
@@ -273,5 +302,19 @@ impl Output {
         let message = self.unsorted.take();
         let message = message.unwrap_or_else(|| "--sort and --limit are for lists".to_owned());
         Err(Failure::Usage(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_broken_between_words_for_a_terminal_alone() {
+        let text = "one two three";
+        assert_eq!(fitted(text, Some(8)), ["one two", "  three"]);
+        assert_eq!(fitted(text, Some(13)), [text]);
+        assert_eq!(fitted(text, None), [text]);
+        assert_eq!(fitted("\x1b[31mone two\x1b[0m", Some(8)).len(), 1);
     }
 }

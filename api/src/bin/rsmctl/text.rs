@@ -5,20 +5,12 @@ use rsm_proto::Label;
 use rsm_proto::v1;
 
 pub(crate) use rsm_proto::{plain_names, printable};
+pub(crate) use rsm_routing::netlist::{HostTally, host_name, host_of};
 
 pub(crate) use crate::time::timestamp;
 
 /// The mark of an absent value.
 pub(crate) const NONE: &str = "-";
-
-/// The host of an adapter whose description is the name of its host and its own, as Linux sets it:
-/// `host-017` for `host-017 mlx5_3`; any other description is returned whole.
-pub(crate) fn host_of_adapter(description: &str) -> &str {
-    match description.split_once(' ') {
-        Some((host, device)) if !host.is_empty() && !device.contains(' ') => host,
-        _ => description,
-    }
-}
 
 /// The lines of `text`, broken between words so that each fits `width`, all but the first indented.
 /// A word that is longer than a line stays whole.

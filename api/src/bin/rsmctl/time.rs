@@ -35,12 +35,13 @@ pub(crate) fn timestamp(unix_ms: u64) -> String {
     }
 }
 
-/// Formats a time of the last months in a few letters, `11-29 03:04`, in the zone of all times.
+/// Formats a time as [`timestamp`] does, to the minute: `2026-11-29T03:04Z`.
 pub(crate) fn minute(unix_ms: u64) -> String {
-    let at = i64::try_from(unix_ms).ok();
-    match at.and_then(|at| Timestamp::from_millisecond(at).ok()) {
-        Some(at) => at.to_zoned(zone()).strftime("%m-%d %H:%M").to_string(),
-        None => timestamp(unix_ms),
+    let whole = timestamp(unix_ms);
+    let zone = whole.find('.').map(|at| &whole[at + ".000".len()..]);
+    match (whole.get(.."2026-11-29T03:04".len()), zone) {
+        (Some(minute), Some(zone)) => format!("{minute}{zone}"),
+        _ => whole,
     }
 }
 
@@ -163,6 +164,13 @@ mod tests {
         ] {
             assert_eq!(at(text).as_deref(), Some(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn a_minute_has_the_zone_of_the_whole_time_and_can_be_read() {
+        let text = minute(1_735_689_599_001);
+        assert_eq!(text, "2024-12-31T23:59Z");
+        assert_eq!(parse(&text), Ok(1_735_689_540_000));
     }
 
     #[test]

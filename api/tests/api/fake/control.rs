@@ -99,6 +99,8 @@ impl Control for Fake {
             }
             let node_guid = super::guid(super::LEAF, 0).to_string();
             Ok(v1::OperatePortResponse {
+                named_port: None,
+                named_description: String::new(),
                 port: Some(v1::PortKey {
                     node_guid,
                     number: 1,

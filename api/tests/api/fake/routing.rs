@@ -135,6 +135,7 @@ impl RoutingQueries for Fake {
                 max_paths_then: 4,
                 credit_loop_free: true,
                 drain_refused: "1 node would be cut off: host-1".to_owned(),
+                unplug: v1::Unplug::DrainHost.into(),
             };
             Ok(v1::ForeseeLossResponse {
                 consequence: Some(consequence),

@@ -5,7 +5,7 @@ use rsm_api::model::{
     PathQuestion, PortId, ServiceFilter, ServiceKey, SubscriptionKey,
 };
 use rsm_api::v1;
-use rsm_api::{BoxFuture, LookupError, SaError, SaQueries, Subnet};
+use rsm_api::{BoxFuture, Candidate, LookupError, SaError, SaQueries, Subnet};
 use rsm_ids::{Gid, Guid};
 
 use super::subnet::keyed_page;
@@ -123,7 +123,13 @@ impl Fake {
             [one] => Ok(one),
             _ => Err(LookupError::Ambiguous {
                 selector: selector.to_string(),
-                candidates: found.iter().map(|one| one.group.mgid.clone()).collect(),
+                candidates: found
+                    .iter()
+                    .map(|one| Candidate {
+                        name: one.group.mgid.clone(),
+                        facts: String::new(),
+                    })
+                    .collect(),
                 total: found.len(),
             }),
         }

@@ -187,6 +187,8 @@ impl Subnet for Fake {
                 ..v1::AvoidedParts::default()
             }),
             missing: Some(v1::MissingParts::default()),
+            partitions_apart: String::new(),
+            description: "host-2".to_owned(),
             design: self.design.clone(),
             shared_store: Some(v1::SharedStore {
                 endpoints: "http://10.0.0.1:2379".to_owned(),

@@ -6,9 +6,10 @@ use std::fmt;
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortState};
+use rsm_routing::netlist::host_of;
 use serde::Serialize;
 
-use super::{Expected, LostAt, LostPort, shown_at};
+use super::{Expected, LostAt, LostNode, LostPort, shown_at};
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::text::count;
@@ -53,8 +54,8 @@ pub struct Missing {
     pub cables: Vec<(PortKey, PortKey)>,
     /// The names of the nodes at the other ends, in the same order.
     pub peers: Vec<String>,
-    /// Number of missing hosts that are listed with this switch: all cables of such a host lead to
-    /// missing switches, the first cable to this switch.
+    /// Number of missing adapters that are listed with this switch: all cables of such an adapter
+    /// lead to missing switches, the first cable to this switch.
     pub hosts_behind: usize,
     /// Largest [`LostPort::moved`](super::LostPort::moved) of the lost ports; `None` if no plan
     /// counted its moves.
@@ -75,12 +76,26 @@ pub struct MissingCounts {
     pub switches: u64,
     /// Cables between two switches, including those of missing switches.
     pub cables: u64,
-    /// Channel adapters and routers.
+    /// Hosts of which no adapter is left, by the names in their descriptions, and routers.
     pub hosts: u64,
+    /// Channel adapters of hosts that have others left.
+    pub adapters: u64,
     /// Cables of channel adapters and routers that are present.
     pub host_cables: u64,
     /// Cables that lead elsewhere than before.
     pub exchanged_cables: u64,
+}
+
+impl MissingCounts {
+    /// The same without cables.
+    pub fn nodes(&self) -> MissingCounts {
+        MissingCounts {
+            switches: self.switches,
+            hosts: self.hosts,
+            adapters: self.adapters,
+            ..MissingCounts::default()
+        }
+    }
 }
 
 /// Formats as `1 switch and 36 cables missing, 2 cables exchanged`; empty if nothing is missing or
@@ -91,6 +106,7 @@ impl fmt::Display for MissingCounts {
             (self.switches, "switch", "switches"),
             (self.cables, "cable", "cables"),
             (self.hosts, "host", "hosts"),
+            (self.adapters, "adapter", "adapters"),
             (self.host_cables, "host cable", "host cables"),
         ];
         let gone = gone.into_iter().filter(|&(number, ..)| number > 0);
@@ -109,6 +125,25 @@ impl fmt::Display for MissingCounts {
         }
         f.write_str(&parts.join(", "))
     }
+}
+
+/// Number of hosts of which all adapters are missing, and number of missing adapters of the others.
+fn whole_hosts<'a>(fabric: &Fabric, missing: impl Iterator<Item = &'a LostNode>) -> (u64, u64) {
+    let mut whole = 0;
+    let mut adapters: BTreeMap<&str, u64> = BTreeMap::new();
+    for node in missing {
+        match host_of(&node.description) {
+            Some(host) => *adapters.entry(host).or_default() += 1,
+            None => whole += 1,
+        }
+    }
+    let mut left = 0;
+    if !adapters.is_empty() {
+        for host in fabric.nodes().filter_map(|node| host_of(&node.description)) {
+            left += adapters.remove(host).unwrap_or(0);
+        }
+    }
+    (whole + adapters.len() as u64, left)
 }
 
 /// A missing part by itself, under the key of its node or near end.
@@ -153,12 +188,10 @@ impl Expected {
     /// Counts the missing entries, each cable once.
     pub fn counts(&self, fabric: &Fabric) -> MissingCounts {
         let mut counts = MissingCounts::default();
-        for node in self.nodes.values() {
-            *match node.kind {
-                NodeType::Switch => &mut counts.switches,
-                _ => &mut counts.hosts,
-            } += 1;
-        }
+        let is_switch = |node: &&LostNode| node.kind == NodeType::Switch;
+        counts.switches = self.nodes.values().filter(is_switch).count() as u64;
+        let hosts = self.nodes.values().filter(|node| !is_switch(node));
+        (counts.hosts, counts.adapters) = whole_hosts(fabric, hosts);
         for (here, there) in self.lost_cables() {
             let mut hosts = [here, there].into_iter();
             let host = hosts.find(|end| !self.is_switch(fabric, end.node));
@@ -545,7 +578,10 @@ impl Missing {
             MissingKind::Host => (
                 FindingKind::HostMissing,
                 Severity::Info,
-                format!("the host {name} is gone, was at {}", self.place()),
+                match host_of(name) {
+                    Some(_) => format!("the adapter {name} is gone, was at {}", self.place()),
+                    None => format!("the host {name} is gone, was at {}", self.place()),
+                },
             ),
             MissingKind::Cable => (FindingKind::CableMissing, Severity::Warning, self.cable()),
             MissingKind::HostCable => (FindingKind::CableMissing, Severity::Info, self.cable()),
@@ -561,7 +597,8 @@ impl Missing {
         }
         let mut costs = Vec::new();
         if self.hosts_behind > 0 {
-            costs.push(format!("{} hosts went with it", self.hosts_behind));
+            let adapters = count(self.hosts_behind, "adapter", "adapters");
+            costs.push(format!("{adapters} went with it"));
         }
         costs.extend(Some(self.left.clone()).filter(|left| !left.is_empty()));
         costs.extend(self.moved.map(|ways| format!("{ways} routes were moved")));

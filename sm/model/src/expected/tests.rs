@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use proptest::sample::Index;
 use rsm_routing::generate::generate;
+use rsm_routing::netlist::host_of;
 
 use super::*;
 use crate::Hardware;
@@ -140,6 +141,7 @@ proptest! {
             *match one.kind {
                 MissingKind::Switch => &mut counts.switches,
                 MissingKind::Cable => &mut counts.cables,
+                // Each host of this fabric has one adapter.
                 MissingKind::Host => &mut counts.hosts,
                 MissingKind::HostCable => &mut counts.host_cables,
                 MissingKind::Exchanged => &mut counts.exchanged_cables,
@@ -227,6 +229,25 @@ fn hosts_at_each_others_places_are_exchanged_however_they_came_there() {
         assert_eq!(accepted.accept(Accept::Port(one), &both), 4);
         assert!(accepted.is_empty());
     }
+}
+
+#[test]
+fn hosts_count_once_and_adapters_of_a_host_that_is_left_by_themselves() {
+    let whole = Fabric::of_netlist(&generate("superpod:su=1").expect("a fabric"));
+    let of = |host: &str| {
+        let nodes = whole.nodes();
+        let own = nodes.filter(|node| host_of(node.reported()) == Some(host));
+        own.flat_map(|node| node.cables().map(|(here, _)| here))
+            .collect::<Vec<_>>()
+    };
+    let [one, other] = ["host-002", "host-003"].map(of);
+    assert_eq!((one.len(), other.len()), (8, 8));
+    let gone = one.iter().chain(&other[..3]);
+    let without = whole.without(&gone.copied().collect());
+    let missing = followed(&[&whole, &without]);
+    let counts = missing.counts(&without);
+    assert_eq!((counts.hosts, counts.adapters), (1, 3));
+    assert_eq!(counts.to_string(), "1 host and 3 adapters missing");
 }
 
 #[test]

@@ -3,8 +3,10 @@
 //!
 //! A link is slow if its width or speed is below a value that both its ends support and have
 //! enabled. A cable between switches is also slow if most of its siblings in the plan in force are
-//! faster ([`Topology::slow_cables`](rsm_routing::topology::Topology::slow_cables)).
+//! faster ([`Topology::slow_cables`](rsm_routing::topology::Topology::slow_cables)), and the link of a
+//! host if those of most adapters of its type are faster ([`peers`]).
 
+mod peers;
 mod rates;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +16,7 @@ use rsm_ids::{LinkSpeed, LinkWidth, PortKey};
 use rsm_mad::wire::attr::ActiveRate;
 use rsm_routing::topology::SlowCable;
 
+use self::peers::SlowHosts;
 use self::rates::{best_speed, best_width};
 use crate::fabric::{Fabric, Node};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
@@ -33,7 +36,7 @@ pub struct BelowEnds {
     pub speed: LinkSpeed,
 }
 
-/// A cable between switches below the rate of most of its siblings.
+/// A cable below the rate of most of its siblings: between switches, or of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BelowSiblings {
     peer: PortKey,
@@ -57,11 +60,13 @@ pub struct SlowLink {
 pub struct SlowLinks {
     ends: Arc<BTreeMap<PortKey, BelowEnds>>,
     siblings: Arc<BTreeMap<PortKey, BelowSiblings>>,
+    hosts: SlowHosts,
 }
 
 impl SlowLinks {
     /// Follows the fabric from `before` to `now`. Reads only nodes that the two do not share.
     pub fn follow(&mut self, before: &Fabric, now: &Fabric) {
+        self.hosts.follow(before, now);
         let mut links: BTreeMap<PortKey, Option<BelowEnds>> = BTreeMap::new();
         for (old, new) in before.differing(now) {
             let cables = [old, new].into_iter().flatten().flat_map(Node::cables);
@@ -101,12 +106,12 @@ impl SlowLinks {
         }
     }
 
-    /// The slow links without the comparison with siblings, which is valid only while a plan is in
-    /// force.
+    /// The slow links without the comparison of switches' cables, which is valid only while a plan
+    /// is in force.
     pub fn without_siblings(&self) -> SlowLinks {
         SlowLinks {
-            ends: self.ends.clone(),
             siblings: Arc::default(),
+            ..self.clone()
         }
     }
 
@@ -114,7 +119,9 @@ impl SlowLinks {
     /// link is not slow.
     pub fn get(&self, low: PortKey, high: PortKey) -> Option<SlowLink> {
         let ends = self.ends.get(&low).filter(|link| link.peer == high);
-        let siblings = self.siblings.get(&low).filter(|link| link.peer == high);
+        let of_switches = self.siblings.get(&low).filter(|link| link.peer == high);
+        let of_hosts = self.hosts.slow.get(&low).filter(|link| link.peer == high);
+        let siblings = of_switches.or(of_hosts);
         (ends.is_some() || siblings.is_some()).then_some(SlowLink {
             ends: ends.copied(),
             siblings: siblings.copied(),
@@ -125,6 +132,7 @@ impl SlowLinks {
     pub fn differing(&self, other: &SlowLinks) -> BTreeSet<PortKey> {
         let mut ends = differing(&self.ends, &other.ends);
         ends.append(&mut differing(&self.siblings, &other.siblings));
+        ends.append(&mut differing(&self.hosts.slow, &other.hosts.slow));
         ends
     }
 
@@ -146,7 +154,10 @@ impl SlowLinks {
         let others = self.ends.iter();
         let others = others.filter(|(low, link)| !is_told(low, link.peer));
         let others = others.map(|(&low, link)| (low, link as &dyn Below));
-        let mut all = siblings.chain(others);
+        let hosts = self.hosts.slow.iter();
+        let hosts = hosts.filter(|(low, _)| !self.ends.contains_key(low));
+        let hosts = hosts.map(|(&low, link)| (low, link as &dyn Below));
+        let mut all = siblings.chain(others).chain(hosts);
         let named = all.by_ref().take(NAMED);
         let named = named.map(|(low, link)| {
             let (kind, subject) = (FindingKind::LinkSlow, Subject::Port(low));
@@ -193,6 +204,18 @@ impl Below for BelowEnds {
 impl Below for BelowSiblings {
     fn text(&self, low: PortKey, fabric: &Fabric) -> String {
         let gbps = |mbps: u32| f64::from(mbps) / 1000.0;
+        let ends = [low, self.peer];
+        if ends.into_iter().any(|end| !fabric.is_switch(end.node)) {
+            return format!(
+                "the link between {} and {} carries {} Gb/s, most adapters of this type have {} Gb/s: the \
+                 host sends and receives less than its peers; see whether a lane is dead, or the cable or \
+                 the port's settings are for less",
+                fabric.port_name(low),
+                fabric.port_name(self.peer),
+                gbps(self.mbps),
+                gbps(self.siblings_mbps)
+            );
+        }
         format!(
             "the cable between {} and {} carries {} Gb/s, most of its siblings {} Gb/s: routes give it less \
              by its rate, and the switches have less bandwidth; see whether a lane is dead or the cable is \

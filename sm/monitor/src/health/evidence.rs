@@ -15,7 +15,7 @@ pub const MAX_PORTS: usize = 4096;
 /// The errors of a port by symptom, without [`Symptom::Reports`].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct PortErrors {
-    /// Errors per hour.
+    /// Errors per hour, over five minutes at least.
     pub per_hour: [f64; Symptom::ALL.len()],
     /// Total of errors of all symptoms; it grows as long as errors occur.
     pub total: u64,
@@ -26,7 +26,7 @@ impl PortErrors {
     fn of(reading: &PortReading) -> Option<PortErrors> {
         let rates = reading.errors()?;
         let counters = Symptom::ALL.map(Symptom::counter);
-        let per_hour = counters.map(|one| one.map_or(0.0, |one| rates.per_hour(one)));
+        let per_hour = counters.map(|one| one.map_or(0.0, |one| rates.cautious(one)));
         let totals = counters.iter().flatten();
         let totals = totals.filter_map(|&counter| reading.total(counter));
         Some(PortErrors {

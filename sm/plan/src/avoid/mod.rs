@@ -28,7 +28,7 @@ use rsm_model::fabric::Fabric;
 
 pub use self::cut_off::CutOff;
 pub use self::needed::needed;
-pub use self::over::{Over, over};
+pub use self::over::{Going, Over, over};
 pub use self::resolve::Resolved;
 
 /// Maximum number of parts, above what a site drains at a time. At some 500 bytes each, they take

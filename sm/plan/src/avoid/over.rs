@@ -21,14 +21,26 @@ pub struct Over {
     pub over: BTreeSet<Lid>,
 }
 
-/// Finds the LIDs up to `top`, except those in `own`, that switches lead over `part` of `fabric`;
-/// `table` returns the table of a switch. `None` if the part is absent, or a neighbour has no
-/// table.
+/// What goes with the drained parts when they are unplugged.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Going {
+    /// End ports of drained nodes and of the aggregation nodes in them, and drained ports of hosts.
+    pub ports: BTreeSet<PortKey>,
+    /// LIDs of these ports.
+    pub lids: BTreeSet<Lid>,
+    /// Drained switches.
+    pub switches: BTreeSet<Guid>,
+}
+
+/// Finds the LIDs up to `top`, except those that are `going`, that switches lead over `part` of
+/// `fabric`; `table` returns the table of a switch. A drained switch sends nothing of its own: of
+/// its table, an entry counts only if packets for that LID come in from another node. `None` if the
+/// part is absent, or a neighbour has no table.
 pub fn over<'a>(
     part: NodeOrCable,
     fabric: &Fabric,
     top: Lid,
-    own: &BTreeSet<Lid>,
+    going: &Going,
     table: impl Fn(Guid) -> Option<&'a Lft>,
 ) -> Option<Over> {
     let exits = exits(part, fabric)?;
@@ -39,17 +51,49 @@ pub fn over<'a>(
         over: BTreeSet::new(),
     };
     for switch in switches {
-        let table = table(switch)?;
         let ports: BTreeSet<u8> = exits
             .iter()
             .filter(|exit| exit.node == switch)
             .map(|exit| exit.port.0)
             .collect();
+        let own = table(switch)?;
         let lids = (1..=top.0).map(Lid);
-        let over = lids.filter(|&lid| table.port(lid).is_some_and(|port| ports.contains(&port.0)));
-        found.over.extend(over.filter(|lid| !own.contains(lid)));
+        let over = lids.filter(|&lid| own.port(lid).is_some_and(|port| ports.contains(&port.0)));
+        let mut over: BTreeSet<Lid> = over.filter(|lid| !going.lids.contains(lid)).collect();
+        if going.switches.contains(&switch) {
+            let entering = entering(switch, &ports, fabric, going, &over, &table)?;
+            over.retain(|lid| entering.contains(lid));
+        }
+        found.over.extend(over);
     }
     Some(found)
+}
+
+/// The LIDs among `lids` whose packets enter a switch other than by `exits`. A host that stays
+/// sends to all of them.
+fn entering<'a>(
+    switch: Guid,
+    exits: &BTreeSet<u8>,
+    fabric: &Fabric,
+    going: &Going,
+    lids: &BTreeSet<Lid>,
+    table: &impl Fn(Guid) -> Option<&'a Lft>,
+) -> Option<BTreeSet<Lid>> {
+    let mut entering = BTreeSet::new();
+    for (here, there) in fabric.node_of(switch)?.cables() {
+        if exits.contains(&here.port.0) || going.ports.contains(&there) {
+            continue;
+        }
+        if !fabric.is_switch(there.node) {
+            return Some(lids.clone());
+        }
+        let table = table(there.node)?;
+        let led = lids
+            .iter()
+            .filter(|&&lid| table.port(lid) == Some(there.port));
+        entering.extend(led.copied());
+    }
+    Some(entering)
 }
 
 /// The ports of switches by which packets enter a part; `None` if the part is absent.

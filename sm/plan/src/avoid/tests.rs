@@ -102,6 +102,50 @@ fn no_entry_leads_over_a_drained_spine_but_to_its_own_lid() {
     assert_eq!(back.routing.tables, first.routing.tables);
 }
 
+/// The ports of switches at the cables of a node that lead to switches.
+fn exits(fabric: &Fabric, guid: Guid) -> Vec<NodeOrCable> {
+    let cables = fabric.node_of(guid).unwrap().cables();
+    let cables = cables.filter(|(_, there)| fabric.is_switch(there.node));
+    cables
+        .flat_map(|(here, there)| [here, there])
+        .map(NodeOrCable::Port)
+        .collect()
+}
+
+#[test]
+fn the_cables_of_a_drained_spine_carry_nothing_and_those_of_a_drained_leaf_its_hosts() {
+    let netlist = crate::aggregated::with_aggregation_nodes(generate(TREE).unwrap());
+    let fabric = Arc::new(Fabric::of_netlist(&netlist));
+    let spine = fabric.switches().map(|(_, node)| node);
+    let spine = spine.filter(|node| node.reported().contains("spine-"));
+    let spine = spine.map(|node| node.guid).next().unwrap();
+    let first = planned(&PlanJob::first(fabric.clone(), Arc::default()));
+    let drained = |part| {
+        planned(&PlanJob {
+            avoid: avoid([part]),
+            ..PlanJob::after(&first, fabric.clone())
+        })
+    };
+    let plan = drained(NodeOrCable::Node(spine));
+    for part in exits(&fabric, spine) {
+        assert!(leads_over(&first, part) > 0, "{part:?}");
+        assert_eq!(leads_over(&plan, part), 0, "{part:?}");
+    }
+    assert_eq!(leads_over(&plan, NodeOrCable::Node(spine)), 0);
+
+    let local = fabric.local.unwrap();
+    let own = fabric.port(local).peer.unwrap().node;
+    let leaf = fabric.switches().map(|(_, node)| node);
+    let leaf = leaf.filter(|node| node.reported().contains("leaf-") && node.guid != own);
+    let leaf = leaf.map(|node| node.guid).next().unwrap();
+    let plan = drained(NodeOrCable::Node(leaf));
+    let over = |part: &NodeOrCable| leads_over(&plan, *part);
+    assert_eq!(over(&NodeOrCable::Node(leaf)), 4, "its hosts");
+    let carrying = exits(&fabric, leaf);
+    let carrying = carrying.iter().filter(|part| over(part) > 0);
+    assert_eq!(carrying.count(), 2, "both ends of the cable that is left");
+}
+
 #[test]
 fn a_drained_cable_carries_nothing_and_others_take_over() {
     let fabric = fabric(TREE);

@@ -59,7 +59,7 @@ fn holds(fabric: &Fabric, plan: &PartitionPlan, at: PortRef, base: u16) -> bool 
 }
 
 /// Names up to [`PORTS_SHOWN`] of `ports`, and counts the rest.
-fn named(ports: &[String]) -> String {
+pub(super) fn named(ports: &[String]) -> String {
     let shown = ports.iter().take(PORTS_SHOWN).cloned();
     let shown = shown.collect::<Vec<_>>().join(", ");
     match ports.len().saturating_sub(PORTS_SHOWN) {

@@ -1,5 +1,6 @@
 //! Partitions: the P_KeyTable of every end port, and of the switch ports that enforce partitions.
 
+mod apart;
 mod follow;
 mod foreseen;
 mod loss;
@@ -19,6 +20,7 @@ use rsm_model::fabric::{Fabric, PortRef};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::vports::VPortKey;
 
+pub(super) use self::apart::apart;
 pub(super) use self::follow::follow;
 pub(super) use self::foreseen::foreseen;
 pub use self::loss::{all_losses, loss_between};

@@ -463,6 +463,38 @@ fn limited_members_alone_are_foreseen() {
 }
 
 #[test]
+fn hosts_that_partitions_keep_from_all_others_are_a_finding() {
+    let fabric = fabric();
+    let [a, b] = [1, 2].map(|host| guid(&fabric, hosts(&fabric)[host]));
+    let found = |text: &str| apart(&fabric, &assign(&fabric, &policy(text)));
+    assert_eq!(found(""), None);
+    let limited = "Default=0x7fff : ALL, SELF=full ;";
+    let all = found(limited).expect("limited members do not talk with each other");
+    assert_eq!(
+        (all.kind.code(), all.severity),
+        ("partition-apart", Severity::Warning)
+    );
+    assert!(
+        all.text
+            .starts_with("5 of 5 ports of hosts reach no other host: "),
+        "{}",
+        all.text
+    );
+    let pair = format!("{limited} blue=0x10 : {a}=full, {b} ;");
+    let rest = found(&pair).expect("three are left");
+    assert!(
+        rest.text.starts_with("3 of 5 ports of hosts"),
+        "{}",
+        rest.text
+    );
+    let all_but_one =
+        format!("{limited} blue=0x10 : ALL_CAS=full, {a}=limited ; red=0x11 : {a}=full ;");
+    assert_eq!(found(&all_but_one), None);
+    let both = format!("{limited} blue=0x10 : ALL_CAS=full ; red=0x11 : {a}=both ;");
+    assert_eq!(found(&both), None, "it is in blue as well");
+}
+
+#[test]
 fn node_guid_in_the_place_of_a_port_guid_is_foreseen_with_the_guid_to_write() {
     let mut fabric = fabric();
     let at = hosts(&fabric)[1];

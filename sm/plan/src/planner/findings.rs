@@ -13,6 +13,7 @@ pub(super) fn of(plan: &Plan, replacement: Option<Finding>) -> Vec<Finding> {
     findings.extend(plan.partitions.findings.iter().cloned());
     let foreseen = partitions::foreseen(&plan.fabric, &policy.partitions, &plan.partitions);
     findings.extend(foreseen);
+    findings.extend(partitions::apart(&plan.fabric, &plan.partitions));
     findings.extend(roots::absent(&policy.root_guids, &plan.topology));
     if plan.report.disconnected_pairs > 0 {
         let text = format!(

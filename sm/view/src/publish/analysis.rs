@@ -234,12 +234,15 @@ impl RoutingQueries for RouteAnalyst {
             let losses = losses.iter().map(|loss| {
                 Ok(match loss {
                     LossSelector::Cable(port) => {
-                        whatif::Loss::Cable(core_key(resolve_port(names, port)?))
+                        let key = core_key(resolve_port(names, port)?);
+                        whatif::Loss::Cable(with_cable(&published, key, port)?)
                     }
                     LossSelector::Node(node) => whatif::Loss::Node(resolve_node(names, node)?),
                     LossSelector::Part(part) => match drained::part(&published, part)?.0 {
                         NodeOrCable::Node(guid) => whatif::Loss::Node(guid),
-                        NodeOrCable::Port(key) => whatif::Loss::Cable(key),
+                        NodeOrCable::Port(key) => {
+                            whatif::Loss::Cable(with_cable(&published, key, part)?)
+                        }
                     },
                 })
             });
@@ -260,6 +263,7 @@ impl RoutingQueries for RouteAnalyst {
             Ok(v1::ForeseeLossResponse {
                 consequence: Some(v1::Consequence {
                     drain_refused: refused.unwrap_or_default(),
+                    unplug: drained::unplug_all(&published, &parts).into(),
                     ..foreseen(&plan, found)
                 }),
                 generation: published.generation,
@@ -273,9 +277,9 @@ impl RoutingQueries for RouteAnalyst {
     ) -> BoxFuture<'_, Result<v1::GetCableUseResponse, RoutingError>> {
         Box::pin(async move {
             let found = self.cable(&port).await?;
-            let (published, plan) = (&found.published, &found.plan);
+            let published = &found.published;
             Ok(v1::GetCableUseResponse {
-                cable: Some(cables::shown(published, plan, found.ends, &found.crossed)),
+                cable: Some(cables::shown(published, found.ends, &found.crossed)),
                 generation: published.generation,
             })
         })
@@ -299,6 +303,23 @@ impl RoutingQueries for RouteAnalyst {
                 limit,
             ))
         })
+    }
+}
+
+/// The port `key`, which an operator named `port`.
+///
+/// # Errors
+/// The port has no cable.
+fn with_cable(
+    published: &Published,
+    key: PortKey,
+    port: &Selector,
+) -> Result<PortKey, RoutingError> {
+    match NodeOrCable::Port(key).is_there(published.fabric()) {
+        true => Ok(key),
+        false => Err(RoutingError::Impossible {
+            reason: cables::no_cable(published, key, port),
+        }),
     }
 }
 
@@ -477,6 +498,7 @@ fn foreseen(plan: &Plan, found: whatif::Consequence) -> v1::Consequence {
         max_paths_then: found.max_load.1,
         credit_loop_free: found.credit_loop_free,
         drain_refused: String::new(),
+        unplug: v1::Unplug::Unspecified.into(),
     }
 }
 

@@ -144,9 +144,38 @@ fn beside(snapshot: &Snapshot, part: NodeOrCable) -> Vec<Guid> {
     }
 }
 
-/// Whether tables that avoid a part are written, and no Set is under way.
-pub(super) fn is_written(snapshot: &Snapshot, part: NodeOrCable) -> bool {
-    !snapshot.converging && is_planned(snapshot, part)
+/// Whether the tables in force are those of a plan that knows what is to be avoided at a part, the
+/// switches that lead packets to the part hold them, and no Set is under way.
+pub(super) fn is_settled(snapshot: &Snapshot, part: NodeOrCable) -> bool {
+    let Some(plan) = snapshot.plan.as_deref() else {
+        return false;
+    };
+    let around = around(snapshot, part);
+    let is_known = |part: &NodeOrCable| {
+        snapshot.avoid.reason(*part).is_none() || plan.avoided.avoid.reason(*part).is_some()
+    };
+    // The tables of a drained switch count where its neighbours lead packets in.
+    let drained = around
+        .iter()
+        .filter(|part| matches!(part, NodeOrCable::Node(_)));
+    let drained = drained.filter(|part| snapshot.avoid.reason(**part).is_some());
+    let farther: Vec<Guid> = drained.flat_map(|&part| beside(snapshot, part)).collect();
+    !snapshot.converging
+        && snapshot.refused_plan.is_none()
+        && are_tables_on(snapshot, beside(snapshot, part).into_iter().chain(farther))
+        && around.iter().all(is_known)
+}
+
+/// A node; or both ends of a cable and their nodes.
+pub(super) fn around(snapshot: &Snapshot, part: NodeOrCable) -> Vec<NodeOrCable> {
+    let NodeOrCable::Port(key) = part else {
+        return vec![part];
+    };
+    let at = snapshot.fabric.find_port(key);
+    let peer = at.and_then(|at| snapshot.fabric.port(at).peer);
+    let ends = [Some(key), peer].into_iter().flatten();
+    ends.flat_map(|end| [NodeOrCable::Port(end), NodeOrCable::Node(end.node)])
+        .collect()
 }
 
 #[cfg(test)]

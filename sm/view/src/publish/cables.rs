@@ -8,12 +8,12 @@ use rsm_api::{RoutingError, timestamp, v1};
 use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 use rsm_plan::Plan;
-use rsm_plan::avoid::{NodeOrCable, Reason};
+use rsm_plan::avoid::NodeOrCable;
 use rsm_routing::quality::{CrossingHost, crossing, crossing_from};
 use rsm_routing::topology::Destination;
 
 use super::api_view::{api_key, core_key};
-use super::avoided::are_tables_on;
+use super::drained;
 use super::published::Published;
 
 /// Number of hosts that a host sends to, and receives from, over a cable.
@@ -41,11 +41,16 @@ pub(super) fn ends(
     let at = plan.fabric.find_port(key);
     let peer = at.and_then(|at| plan.fabric.port(at).peer);
     let peer = peer.ok_or_else(|| RoutingError::Impossible {
-        reason: gone(published, key, port).unwrap_or_else(|| {
-            format!("there is no cable at `{port}`: name a port with one, as in `leaf-03:7`")
-        }),
+        reason: no_cable(published, key, port),
     })?;
     Ok([key.min(peer), key.max(peer)])
+}
+
+/// A sentence about a port that has no cable, or has lost it.
+pub(super) fn no_cable(published: &Published, key: PortKey, port: &Selector) -> String {
+    gone(published, key, port).unwrap_or_else(|| {
+        format!("there is no cable at `{port}`: name a port with one, as in `leaf-03:7`")
+    })
 }
 
 /// A sentence about the former destination of a port's cable; `None` if the port lacks no cable.
@@ -100,48 +105,16 @@ fn host(plan: &Plan, destination: &Destination) -> Option<PortKey> {
 }
 
 /// Converts the use of the cable to a message.
-pub(super) fn shown(
-    published: &Published,
-    plan: &Plan,
-    ends: [PortKey; 2],
-    crossed: &Crossed,
-) -> v1::CableUse {
+pub(super) fn shown(published: &Published, ends: [PortKey; 2], crossed: &Crossed) -> v1::CableUse {
     let at = published.fabric().find_port(ends[0]);
-    let over = plan.lids_over(NodeOrCable::Port(ends[0]), |switch| plan.last_table(switch));
-    let lids_over = over.map(|over| over.over.len() as u64);
+    let (unplug, over) = drained::unplug(published, NodeOrCable::Port(ends[0]));
     v1::CableUse {
         link: at.and_then(|at| published.api_view().link(at)),
         paths_from_a: crossed.paths[0],
         paths_from_b: crossed.paths[1],
         hosts: crossed.hosts.len() as u64,
-        lids_over: lids_over.unwrap_or(0),
-        unplug: unplug(published, ends, lids_over).into(),
-    }
-}
-
-/// Decides whether the cable may be unplugged, given the number of LIDs that tables lead over it;
-/// `None` for the number if a switch at an end has no table.
-fn unplug(published: &Published, ends: [PortKey; 2], lids_over: Option<u64>) -> v1::Unplug {
-    let snapshot = &published.snapshot;
-    let is_written = !snapshot.converging
-        && snapshot.refused_plan.is_none()
-        && are_tables_on(snapshot, ends.map(|end| end.node));
-    let mut parts = ends
-        .into_iter()
-        .flat_map(|end| [NodeOrCable::Port(end), NodeOrCable::Node(end.node)]);
-    let is_drained =
-        parts.any(|part| matches!(snapshot.avoid.reason(part), Some(Reason::Drained(_))));
-    let mut nodes = ends.into_iter();
-    let is_of_host = nodes.any(|end| {
-        let node = published.fabric().node_of(end.node);
-        node.is_some_and(|node| !node.is_switch())
-    });
-    match lids_over {
-        Some(0) if is_written => v1::Unplug::Safe,
-        Some(_) if is_written && is_drained => v1::Unplug::CutsOff,
-        Some(_) if is_written && is_of_host => v1::Unplug::DrainHost,
-        Some(_) if is_written => v1::Unplug::DrainFirst,
-        _ => v1::Unplug::Changing,
+        lids_over: over.over.len() as u64,
+        unplug: unplug.into(),
     }
 }
 

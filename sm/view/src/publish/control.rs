@@ -23,7 +23,7 @@ use super::api_view::api_key;
 use super::published::Published;
 use super::status::management_keys;
 use super::view::View;
-use super::{drained, isolation, overlay, port_command};
+use super::{cables, drained, isolation, overlay, port_command};
 
 /// Maximum number of callers that wait at the same time: more than the operators and scripts of one
 /// site, far fewer than a script in an endless loop makes. One sweep answers them all.
@@ -217,7 +217,14 @@ impl Controller {
         let since_unix_ms = self.view.unix_ms();
         let mut parts = BTreeMap::new();
         for name in &question.parts {
-            let (part, name, peer) = drained::part(&published, name)?;
+            let selector = name;
+            let (part, name, peer) = drained::part(&published, selector)?;
+            if let NodeOrCable::Port(key) = part
+                && !part.is_there(published.fabric())
+            {
+                let reason = cables::no_cable(&published, key, selector);
+                return Err(ControlError::Refused { reason });
+            }
             let drained = Drained {
                 by: match question.by.as_str() {
                     "" => "an operator".to_owned(),
@@ -285,19 +292,23 @@ impl Control for Controller {
     fn accept_missing(&self, name: Option<Selector>) -> Result<u64, ControlError> {
         self.check()?;
         let published = self.view.published();
-        let accept = match name {
-            None => Accept::All,
+        let accepts = match name {
+            None => vec![Accept::All],
             Some(name) => missing_at(&published, &name)?,
         };
-        // The published snapshot provides the count; the core applies the command to its own state
-        // when the command arrives.
-        let expected = &published.snapshot.expected;
-        let accepted = Expected::clone(expected).accept(accept, published.fabric());
+        // The published snapshot provides the count; the core applies the commands to its own state
+        // when they arrive.
+        let mut expected = Expected::clone(&published.snapshot.expected);
+        let accepted = accepts.iter();
+        let accepted = accepted.map(|&accept| expected.accept(accept, published.fabric()));
+        let accepted: usize = accepted.sum();
         if accepted == 0 {
             let reason = "nothing is missing there".to_owned();
             return Err(ControlError::Refused { reason });
         }
-        (self.commands)(Command::Accept(accept))?;
+        for accept in accepts {
+            (self.commands)(Command::Accept(accept))?;
+        }
         Ok(accepted as u64)
     }
 
@@ -371,6 +382,8 @@ impl Control for Controller {
             Ok(v1::OperatePortResponse {
                 port: Some(api_key(port).into()),
                 description: published.fabric().name(port.node),
+                named_port: Some(api_key(target.named).into()),
+                named_description: published.fabric().name(target.named.node),
                 convergence: Some(caller.answer().await?),
             })
         })
@@ -437,20 +450,23 @@ fn unsent<E>(error: TrySendError<E>) -> ControlError {
 }
 
 /// Finds the missing node or cable that `name` refers to. A node that is present stands for
-/// everything missing at it.
-fn missing_at(published: &Published, name: &Selector) -> Result<Accept, ControlError> {
+/// everything missing at it, and the name of a missing host for all its adapters.
+fn missing_at(published: &Published, name: &Selector) -> Result<Vec<Accept>, ControlError> {
     let (node, port) = match published.names.find_gone(name) {
         Some(found) => found,
         None => match resolve_node_or_port(&published.names, name) {
             // The name is part of a missing node's name, and of no present node's.
             Err(LookupError::Gone { node, port, .. }) => (node, port),
+            Err(LookupError::HostGone { nodes, .. }) => {
+                return Ok(nodes.into_iter().map(Accept::Node).collect());
+            }
             found => found?,
         },
     };
-    Ok(match port {
+    Ok(vec![match port {
         None | Some(PortNum::ZERO) => Accept::Node(node),
         Some(port) => Accept::Port(PortKey::new(node, port)),
-    })
+    }])
 }
 
 /// A waiting caller, which leaves the table when dropped, answered or not.

@@ -215,6 +215,12 @@ impl PublishedCounters {
             },
             peer: peer.map(|peer| api_key(peer).into()),
             peer_description: peer.map_or_else(String::new, |peer| description(fabric, peer.node)),
+            errors_observed_s: match is_stale {
+                true => 0.0,
+                false => reading
+                    .errors()
+                    .map_or(0.0, |rates| rates.observed().as_secs_f64()),
+            },
             error_correction: reading.corrected().map(|done| self.correction(done)),
         }
     }

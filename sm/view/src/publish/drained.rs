@@ -6,10 +6,10 @@ use rsm_api::model::{Keyed, PortId, Selector};
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{ControlError, LookupError, v1};
 use rsm_ids::{PortKey, PortNum};
-use rsm_plan::avoid::{Drained, NodeOrCable};
+use rsm_plan::avoid::{Drained, NodeOrCable, Over, Reason};
 
 use super::api_view::api_key;
-use super::avoided::is_written;
+use super::avoided::{around, is_settled};
 use super::published::Published;
 
 /// Drained parts whose keys `is_wanted` accepts, in ascending order of key. The tables are read
@@ -54,26 +54,77 @@ fn state(
     part: NodeOrCable,
     message: &mut v1::DrainedPart,
 ) -> v1::DrainState {
-    let snapshot = &published.snapshot;
-    if !part.is_there(&snapshot.fabric) {
-        return v1::DrainState::Away;
-    }
-    let plan = snapshot.plan.as_deref();
-    let plan = plan.filter(|_| is_written(snapshot, part));
-    let found = plan.map(|plan| (plan, plan.lids_over(part, |switch| plan.last_table(switch))));
-    let Some((plan, Some(found))) = found else {
-        return v1::DrainState::Changing;
-    };
+    let (state, found) = evidence(published, part);
     message.tables_checked = found.tables as u64;
     message.lids_checked = found.lids as u64;
     message.lids_over = found.over.len() as u64;
-    if plan.avoided.uses(part) {
+    state
+}
+
+/// Whether a part, drained or not, may be unplugged, and what the tables lead over it: the one rule
+/// of all answers. It may be unplugged if no path of other nodes crosses it; hosts at a switch are
+/// other nodes, unless they are drained as well.
+pub(super) fn evidence(published: &Published, part: NodeOrCable) -> (v1::DrainState, Over) {
+    let snapshot = &published.snapshot;
+    if !part.is_there(&snapshot.fabric) {
+        return (v1::DrainState::Away, Over::default());
+    }
+    let plan = snapshot.plan.as_deref();
+    let plan = plan.filter(|_| is_settled(snapshot, part));
+    let found = plan.map(|plan| (plan, plan.lids_over(part, |switch| plan.last_table(switch))));
+    let Some((plan, Some(found))) = found else {
+        return (v1::DrainState::Changing, Over::default());
+    };
+    let state = if plan.avoided.uses(part) && snapshot.avoid.reason(part).is_some() {
         v1::DrainState::InUse
     } else if found.over.is_empty() {
         v1::DrainState::Safe
     } else {
         v1::DrainState::Carrying
-    }
+    };
+    (state, found)
+}
+
+/// Whether a part may be unplugged, and the next step if not.
+pub(super) fn unplug(published: &Published, part: NodeOrCable) -> (v1::Unplug, Over) {
+    let (state, over) = evidence(published, part);
+    let (snapshot, fabric) = (&published.snapshot, published.fabric());
+    let around = around(snapshot, part);
+    let is_drained =
+        |part: &NodeOrCable| matches!(snapshot.avoid.reason(*part), Some(Reason::Drained(_)));
+    let is_host = |part: &NodeOrCable| {
+        let node = fabric.node_of(part.node());
+        node.is_some_and(|node| !node.is_switch())
+    };
+    let unplug = match state {
+        v1::DrainState::Safe => v1::Unplug::Safe,
+        v1::DrainState::Carrying | v1::DrainState::InUse => {
+            if around.iter().any(is_drained) {
+                v1::Unplug::CutsOff
+            } else if around.iter().any(is_host) {
+                v1::Unplug::DrainHost
+            } else {
+                v1::Unplug::DrainFirst
+            }
+        }
+        v1::DrainState::Away | v1::DrainState::Changing | v1::DrainState::Unspecified => {
+            v1::Unplug::Changing
+        }
+    };
+    (unplug, over)
+}
+
+/// Whether all of several parts may be unplugged: the answer for the part for which it is worst.
+pub(super) fn unplug_all(published: &Published, parts: &[NodeOrCable]) -> v1::Unplug {
+    let all = parts.iter().map(|&part| unplug(published, part).0);
+    all.max_by_key(|unplug| match unplug {
+        v1::Unplug::Unspecified | v1::Unplug::Safe => 0,
+        v1::Unplug::DrainFirst => 1,
+        v1::Unplug::DrainHost => 2,
+        v1::Unplug::Changing => 3,
+        v1::Unplug::CutsOff => 4,
+    })
+    .unwrap_or(v1::Unplug::Changing)
 }
 
 /// The part that a name refers to, with its own name and the other end of its cable.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rsm_api::model::{GoneSwitch, GoneSwitches, Keyed, MissingKind, PortId, Selector};
-use rsm_api::{LookupError, timestamp, v1};
+use rsm_api::{LookupError, plain_names, timestamp, v1};
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::{NodeType, PortInfo, PortPhysicalState};
@@ -40,6 +40,23 @@ impl Gone {
             description: self.description,
             place: self.place,
             until: self.until,
+        }
+    }
+
+    /// The node's description, and where and until when it was there.
+    pub(super) fn described(&self) -> (String, String) {
+        let facts = format!("gone, was at {} until {}", self.place, self.until);
+        (self.description.clone(), plain_names(&facts))
+    }
+
+    /// The answer to a lookup of a host whose adapters are all `gone`, at least two of them.
+    pub(super) fn error_of_host(gone: &[&Gone], selector: &Selector) -> LookupError {
+        let first = gone[0];
+        LookupError::HostGone {
+            selector: selector.to_string(),
+            nodes: gone.iter().map(|gone| gone.guid).collect(),
+            place: format!("{} and {} more", first.place, gone.len() - 1),
+            until: first.until.clone(),
         }
     }
 

@@ -2,14 +2,15 @@
 
 use std::sync::{Arc, OnceLock};
 
-use rsm_api::LookupError;
-use rsm_api::model::{PortId, Selector};
-use rsm_api::resolve::{NameLookup, Sense, ambiguous, called, candidates};
+use rsm_api::model::{NodeKind, PortId, Selector};
+use rsm_api::resolve::{NameLookup, Sense, ambiguous, called};
+use rsm_api::{LookupError, plain_names};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_model::expected::LostEnd;
-use rsm_model::fabric::{Fabric, Node};
+use rsm_model::fabric::{Fabric, Node, Port};
+use rsm_routing::netlist::host_of;
 
-use super::api_view::{api_key, core_key, end_port_numbers, holds_lid};
+use super::api_view::{api_key, core_key, end_port_numbers, holds_lid, kind};
 use super::index::Index;
 use super::missing::Gone;
 
@@ -158,14 +159,43 @@ impl NameLookup for Names {
         }
     }
 
+    fn described(&self, node: Guid, port: Option<PortNum>) -> (String, String) {
+        let Some(ix) = self.fabric.find(node) else {
+            let gone = self.gone.iter().find(|gone| gone.guid == node);
+            return gone.map_or_else(Default::default, Gone::described);
+        };
+        let node = self.fabric.node(ix);
+        let what = match kind(node) {
+            NodeKind::Switch => "switch",
+            NodeKind::Router => "router",
+            NodeKind::Ca | NodeKind::Unspecified => "CA",
+        };
+        let mut facts = vec![what.to_owned()];
+        let end = end_port_numbers(node).find(|&end| port.is_none_or(|port| port == end));
+        let lid = end.map(|end| &node.ports[end.index()]);
+        let lid = lid.filter(|end| holds_lid(end)).map(Port::lid);
+        facts.extend(lid.map(|lid| format!("LID {lid}")));
+        let cable = node.cables().find(|(here, _)| {
+            let is_asked = |port: PortNum| port == here.port || port == PortNum::ZERO;
+            port.is_none_or(is_asked)
+        });
+        facts.extend(cable.map(|(_, there)| format!("at {}", self.fabric.port_name(there))));
+        (node.description.clone(), plain_names(&facts.join(", ")))
+    }
+
     fn gone(&self, selector: &Selector, sense: Sense) -> Option<LookupError> {
         let (gone, port) = self.gone_named(selector, sense);
         match gone[..] {
             [] => None,
             [gone] => Some(gone.error(selector, port)),
-            _ => {
-                let nodes: Vec<Guid> = gone.iter().map(|gone| gone.guid).collect();
-                Some(ambiguous(selector, candidates(&nodes, port)))
+            [first, ..] => {
+                let host = host_of(&first.description);
+                let is_one = gone.iter().all(|gone| host_of(&gone.description) == host);
+                if host.is_some() && is_one {
+                    return Some(Gone::error_of_host(&gone, selector));
+                }
+                let meant = gone.iter().map(|gone| (gone.guid, port));
+                Some(ambiguous(self, selector, &meant.collect::<Vec<_>>()))
             }
         }
     }

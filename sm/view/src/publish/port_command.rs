@@ -20,6 +20,10 @@ pub(super) struct Target {
     peer: Option<PortKey>,
     /// Name of the port, such as `leaf-03 port 7`.
     name: String,
+    /// The port that the operator named, at this or the other end.
+    pub(super) named: PortKey,
+    /// The cable from the end that the operator named: `leaf-03 port 7 (cable to spine-01 port 3)`.
+    asked: String,
 }
 
 impl Target {
@@ -79,10 +83,18 @@ pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, C
         );
         return Err(refuse(text));
     }
+    let peer = fabric.find_port(port).and_then(|at| fabric.port(at).peer);
+    let other = match named == port {
+        true => peer,
+        false => Some(port),
+    };
+    let to = other.map(|other| format!(" (cable to {})", fabric.port_name(other)));
     Ok(Target {
         port,
-        peer: fabric.find_port(port).and_then(|at| fabric.port(at).peer),
+        peer,
         name: fabric.port_name(port),
+        named,
+        asked: fabric.port_name(named) + &to.unwrap_or_default(),
     })
 }
 
@@ -136,7 +148,7 @@ pub(super) fn check(
             "{} is on the way of this subnet manager: it would be cut off from the fabric, and could \
              not enable the port again. Move the manager first, or accept that with \
              --cut-off-this-manager (accept_own_cut_off)",
-            target.name
+            target.asked
         );
         return Err(ControlError::Refused { reason });
     }
@@ -144,9 +156,9 @@ pub(super) fn check(
         Some(cut_off) if !command.accept_cut_off && !is_own => Err(ControlError::CutOff {
             ports: cut_off.ports.len() as u64,
             reason: format!(
-                "refused, and everything stays as it was: {cut_off} without the cable at {}; to do it \
+                "{}: refused, and everything stays as it was: without this cable {cut_off}; to do it \
                  all the same, ask again with `accept_cut_off`",
-                target.name
+                target.asked
             ),
         }),
         _ => Ok(()),
@@ -173,7 +185,7 @@ pub(super) fn check_enable(published: &Published, target: &Target) -> Result<(),
         return Ok(());
     }
     Err(ControlError::Refused {
-        reason: format!("{} is not disabled", target.name),
+        reason: format!("{} is not disabled", target.asked),
     })
 }
 

@@ -5,7 +5,8 @@ use rsm_ids::Lid;
 use rsm_mad::wire::attr::SmState;
 use rsm_model::expected::MissingCounts;
 use rsm_model::fabric::Port;
-use rsm_state::{MKeyStatus, Other, Role};
+use rsm_model::findings::FindingKind;
+use rsm_state::{MKeyStatus, Other, Role, Snapshot};
 
 use super::design;
 use super::published::Published;
@@ -74,6 +75,10 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
         activity: None,
         missing: Some(missing(&published.missing_counts)),
         design: design::state(snapshot),
+        partitions_apart: partitions_apart(snapshot),
+        description: snapshot.fabric.local.map_or_else(String::new, |at| {
+            snapshot.fabric.node(at.node).description.clone()
+        }),
         key_status: snapshot
             .m_keys
             .protects
@@ -90,11 +95,20 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
     }
 }
 
+/// First clause of the finding about hosts that partitions keep apart; empty if there is none.
+fn partitions_apart(snapshot: &Snapshot) -> String {
+    let mut findings = snapshot.findings.iter();
+    let apart = findings.find(|finding| finding.kind == FindingKind::PartitionApart);
+    let clause = apart.and_then(|finding| finding.text.split(": ").next());
+    clause.unwrap_or_default().to_owned()
+}
+
 fn missing(counts: &MissingCounts) -> v1::MissingParts {
     let &MissingCounts {
         switches,
         cables,
         hosts,
+        adapters,
         host_cables,
         exchanged_cables,
     } = counts;
@@ -102,6 +116,7 @@ fn missing(counts: &MissingCounts) -> v1::MissingParts {
         switches,
         cables,
         hosts,
+        adapters,
         host_cables,
         exchanged_cables,
         summary: counts.to_string(),

@@ -73,7 +73,7 @@ pub(crate) async fn run(
                 port.wait_share
                     .map_or_else(|| NONE.to_owned(), |share| format!("{share:.3}")),
                 corrected(port.error_correction.as_ref()),
-                errors(&port.errors),
+                errors(&port),
             ]
         },
     )
@@ -103,9 +103,10 @@ fn corrected(correction: Option<&v1::ErrorCorrection>) -> String {
     format!("{rate:.0}/s{full}{of}, {lost:.0} lost/h")
 }
 
-/// The text `SymbolErrorCounter=40 (12/h)`, with a `+` after a total that is saturated.
-pub(super) fn errors(errors: &[v1::ErrorCounter]) -> String {
-    let shown = errors.iter().map(|error| {
+/// The text `SymbolErrorCounter=40 (12/h)`, with a `+` after a total that is saturated, and with the
+/// time of the rate where that is short.
+pub(super) fn errors(port: &v1::PortCounters) -> String {
+    let shown = port.errors.iter().map(|error| {
         let full = if error.full { "+" } else { "" };
         let v1::ErrorCounter {
             name,
@@ -113,7 +114,7 @@ pub(super) fn errors(errors: &[v1::ErrorCounter]) -> String {
             per_hour,
             ..
         } = error;
-        format!("{name}={total}{full} ({per_hour:.0}/h)")
+        format!("{name}={total}{full} ({})", port.error_rate(*per_hour))
     });
     let shown: Vec<String> = shown.collect();
     if shown.is_empty() {

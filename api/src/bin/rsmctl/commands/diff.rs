@@ -7,7 +7,7 @@ use rsm_proto::{plain_names, v1};
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{count, host_of_adapter, label, or_none};
+use crate::text::{count, host_name, label, or_none};
 use crate::time::{self, minute};
 
 /// The differences of the subnet now from an earlier time
@@ -114,11 +114,11 @@ impl Row {
     }
 }
 
-/// Differences that a node takes along: its cables, and the hosts that were at it alone.
+/// Differences that a node takes along: its cables, and the adapters that were at it alone.
 #[derive(Default)]
 struct Taken {
     cables: u64,
-    hosts: u64,
+    adapters: u64,
 }
 
 /// The rows of differences, with those that follow from another one folded into it: cables and
@@ -159,11 +159,14 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
             }
         }
         if let Some(switch) = behind(difference, &switches) {
-            taken.entry((Kind::LinkVanished, switch)).or_default().hosts += 1;
+            taken
+                .entry((Kind::LinkVanished, switch))
+                .or_default()
+                .adapters += 1;
             continue;
         }
         let part = match kind {
-            Kind::NodeAppeared | Kind::NodeVanished => host_of_adapter(&difference.subject),
+            Kind::NodeAppeared | Kind::NodeVanished => host_name(&difference.subject),
             Kind::FindingRaised | Kind::FindingCleared => &difference.subject,
             _ => {
                 rows.push((Row::of(difference), 1));
@@ -182,7 +185,7 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
         let link = moved.iter().find(|(node, _)| *node == row.kind);
         let taken = link.and_then(|&(_, link)| taken.get(&(link, row.part.as_str())));
         // The place of a host is its only cable.
-        let taken = taken.filter(|taken| taken.cables + taken.hosts > 1);
+        let taken = taken.filter(|taken| taken.cables + taken.adapters > 1);
         if let Some(text) = taken.map(with) {
             *row.value() += &text;
         }
@@ -206,7 +209,7 @@ fn fold(row: &mut Row, number: u64) {
             *text = first_clause(text) + &more;
         }
         _ => {
-            row.part = format!("{} ({number} adapters)", host_of_adapter(&row.part));
+            row.part = format!("{} ({number} adapters)", host_name(&row.part));
             *row.value() += &more;
         }
     }
@@ -238,11 +241,11 @@ fn behind<'a>(difference: &v1::Difference, switches: &HashSet<&'a str>) -> Optio
     all.then_some(*first)
 }
 
-/// ` (with 64 cables and 32 hosts)`.
+/// ` (with 64 cables and 32 adapters)`: of a host that has more, the others may be there.
 fn with(taken: &Taken) -> String {
     let parts = [
         (taken.cables, "cable", "cables"),
-        (taken.hosts, "host", "hosts"),
+        (taken.adapters, "adapter", "adapters"),
     ];
     let parts = parts.into_iter().filter(|part| part.0 > 0);
     let parts: Vec<String> = parts
@@ -294,7 +297,7 @@ mod tests {
         let expected = [
             (
                 "leaf-1",
-                "switch at spine-1:1, spine-2:1 (with 2 cables and 1 host)",
+                "switch at spine-1:1, spine-2:1 (with 2 cables and 1 adapter)",
             ),
             ("host-1 (2 adapters)", "CA at leaf-2:1 and 1 more"),
             ("leaf-2:9 - spine-1:2", "4x ndr"),

@@ -82,10 +82,10 @@ fn verdict(part: &v1::DrainedPart) -> String {
     );
     match v1::DrainState::try_from(part.state) {
         Ok(v1::DrainState::Safe) => {
-            format!("safe to unplug: no entry leads over it ({looked})")
+            format!("safe to unplug: no path of another node crosses it ({looked})")
         }
         Ok(v1::DrainState::Carrying) => format!(
-            "NOT safe to unplug: {} lead over it ({looked}); those ports would be cut off",
+            "NOT safe to unplug: paths to {} cross it ({looked}); those ports would be cut off",
             count(part.lids_over, "LID", "LIDs")
         ),
         Ok(v1::DrainState::InUse) => {

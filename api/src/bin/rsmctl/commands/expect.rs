@@ -8,7 +8,7 @@ use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{NONE, host_of_adapter, label, or_none};
+use crate::text::{NONE, host_name, label, or_none};
 use crate::time::minute;
 
 /// Lists nodes and cables that the subnet manager misses, or accepts that they are gone for good
@@ -85,27 +85,35 @@ pub(crate) async fn run(arguments: ExpectArguments, session: &mut Session) -> Re
 }
 
 /// Missing parts in the order of an operator's interest: switches before cables before hosts, and
-/// of one kind those that went last first. Adapters of one host that went in the same minute are
-/// one row.
+/// of one kind those that went last first. Adapters of one host that went within a minute are one
+/// row.
 fn folded(missing: Vec<v1::Missing>) -> Vec<Vec<v1::Missing>> {
     let mut rows: Vec<Vec<v1::Missing>> = Vec::new();
-    let mut known: HashMap<(String, String), usize> = HashMap::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
     for one in missing {
         if one.kind() != v1::MissingKind::Host {
             rows.push(vec![one]);
             continue;
         }
-        let key = (host_of_adapter(&one.name).to_owned(), since(&one));
-        match known.get(&key) {
-            Some(&at) => rows[at].push(one),
-            None => {
-                known.insert(key, rows.len());
+        let host = host_name(&one.name).to_owned();
+        match known.get(&host) {
+            Some(&at) if went_with(&rows[at][0], &one) => rows[at].push(one),
+            _ => {
+                known.insert(host, rows.len());
                 rows.push(vec![one]);
             }
         }
     }
     rows.sort_by_key(|row| (rank(row[0].kind()), Reverse(row[0].lost_unix_ms)));
     rows
+}
+
+/// Whether two adapters went within a minute, or both at times that are not known.
+fn went_with(one: &v1::Missing, other: &v1::Missing) -> bool {
+    match (one.lost_unix_ms, other.lost_unix_ms) {
+        (Some(one), Some(other)) => one.abs_diff(other) < 60_000,
+        (one, other) => one == other,
+    }
 }
 
 fn rank(kind: v1::MissingKind) -> u8 {
@@ -139,7 +147,7 @@ fn table(rows: &[Vec<v1::Missing>]) -> Rows {
         };
         let name = match row.len() {
             1 => first.name.clone(),
-            adapters => format!("{} ({adapters} adapters)", host_of_adapter(&first.name)),
+            adapters => format!("{} ({adapters} adapters)", host_name(&first.name)),
         };
         // What is seen of the adapters of a host, each sight once.
         let mut seen: Vec<&str> = Vec::new();

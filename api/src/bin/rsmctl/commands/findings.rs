@@ -30,8 +30,8 @@ pub(crate) struct FindingsArguments {
     all: bool,
 }
 
-/// The columns before the text: severity and time.
-const INDENT: usize = 21;
+/// The columns before the text: the severity.
+const INDENT: usize = 8;
 
 /// Lines of a screen beside the line of totals and the prompt.
 const LINES: usize = PAGE - 2;
@@ -142,7 +142,7 @@ impl Block {
             _ => (label::<Severity>(first.severity), Tint::None),
         };
         let raised = time::minute(first.raised_unix_ms);
-        let mut head = format!("{severity:<8}{raised:<13}{}", first.kind);
+        let mut head = format!("{severity:<8}{raised}  {}", first.kind);
         if cause.len() > 1 {
             head += &format!(" ×{}", cause.len());
         }
@@ -222,8 +222,7 @@ mod tests {
         let causes = folded(vec![other, missing(2), missing(1)]);
         assert_eq!(causes.len(), 2);
         let block = Block::of(&causes[1], 200);
-        let head =
-            "warning 01-01 00:00  cable-missing ×2: leaf-2:7 - spine-1:2, leaf-1:7 - spine-1:1";
+        let head = "warning 1970-01-01T00:00Z  cable-missing ×2: leaf-2:7 - spine-1:2, leaf-1:7 - spine-1:1";
         assert_eq!(block.head, [head]);
         let text = format!("{:INDENT$}routes go around it; plug it in", "");
         assert_eq!(block.text, [text]);

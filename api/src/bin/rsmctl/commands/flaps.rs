@@ -11,13 +11,13 @@ use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{count, label, link_remarks, port_of};
+use crate::text::{count, host_of, label, link_remarks, port_of};
 use crate::time::{self, minute};
 
 /// Links that went down, the most frequent ones first
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Counts come from the history on the disk. A link counts each time that it goes, and each time\nthat it trains anew without going. Four or more links of one node that went at the same time, as\nwhen a switch restarts or loses its power, are one row behind the links: --all shows each of them.\n\nExamples:\n  rsmctl flaps\n  rsmctl flaps --since 22:00 --node leaf-03"
+    after_help = "Counts come from the history on the disk. A link counts each time that it goes, and each time\nthat it trains anew without going. Four or more links of one node that went at the same time, as\nwhen a switch restarts or loses its power, and links of several adapters of one host within ten\nseconds, are one row behind the links: --all shows each of them.\n\nExamples:\n  rsmctl flaps\n  rsmctl flaps --since 22:00 --node leaf-03"
 )]
 pub(crate) struct FlapsArguments {
     /// Since this time: 22:00, yesterday, 2h, 2026-11-24, '2026-11-24 22:00', RFC 3339
@@ -34,6 +34,10 @@ pub(crate) struct FlapsArguments {
     #[arg(long)]
     all: bool,
 }
+
+/// The time, in milliseconds, within which the links of a host that dies go: its switches are swept
+/// one after the other.
+const TOGETHER_MS: u64 = 10_000;
 
 /// A link that went down.
 #[derive(Serialize)]
@@ -213,35 +217,42 @@ fn latest(events: &[v1::Event]) -> BTreeMap<Ends, bool> {
         .collect()
 }
 
+/// A loss of a link: the place of its event, its time, and the link.
+type Loss<'a> = (usize, u64, &'a v1::Link);
+
 impl Folded {
-    /// Finds the losses of links that went together with a node, by their time.
+    /// Finds the losses of links that went together with a node or a host, by their time.
     fn of(events: &[v1::Event]) -> Folded {
-        let mut by_time: BTreeMap<u64, Vec<(usize, &v1::Link)>> = BTreeMap::new();
-        for (place, event) in events.iter().enumerate() {
-            if let Some((link, _, true)) = seen(event) {
-                let at_once = by_time.entry(event.at_unix_ms).or_default();
-                at_once.push((place, link));
-            }
-        }
+        let losses = events.iter().enumerate().filter_map(|(place, event)| {
+            let (link, _, went_down) = seen(event)?;
+            went_down.then_some((place, event.at_unix_ms, link))
+        });
+        let losses: Vec<Loss<'_>> = losses.collect();
         let mut nodes: BTreeMap<String, Together> = BTreeMap::new();
         let mut folded = HashSet::new();
-        for (at, links) in by_time {
-            let ends_of_links: Vec<[String; 2]> =
-                links.iter().map(|(_, link)| guids(link)).collect();
-            for (guid, own) in by_node(&ends_of_links) {
-                let node = nodes.entry(guid.clone()).or_insert_with(|| Together {
-                    name: name(links[own[0]].1, &guid),
-                    times: 0,
-                    first_unix_ms: at,
-                    last_unix_ms: at,
-                    links: BTreeSet::new(),
-                });
-                node.times += 1;
-                node.last_unix_ms = at;
-                for (place, link) in own.into_iter().map(|one| links[one]) {
-                    node.links.insert(ends(link));
-                    folded.insert(place);
-                }
+        let with_nodes = at_once(&losses).into_iter().map(|(guid, own)| {
+            let name = name(own[0].2, &guid);
+            (guid, name, own)
+        });
+        let with_hosts = of_hosts(&losses).into_iter();
+        let with_hosts = with_hosts.map(|(host, own)| (host.clone(), host, own));
+        for (key, name, own) in with_nodes.chain(with_hosts) {
+            let at = own[0].1;
+            if own.iter().any(|(place, ..)| folded.contains(place)) {
+                continue;
+            }
+            let node = nodes.entry(key).or_insert_with(|| Together {
+                name,
+                times: 0,
+                first_unix_ms: at,
+                last_unix_ms: at,
+                links: BTreeSet::new(),
+            });
+            node.times += 1;
+            node.last_unix_ms = at;
+            for (place, _, link) in own {
+                node.links.insert(ends(link));
+                folded.insert(place);
             }
         }
         let mut nodes: Vec<Together> = nodes.into_values().collect();
@@ -251,6 +262,51 @@ impl Folded {
             events: folded,
         }
     }
+}
+
+/// The losses of four or more links of one node at the same time, by the node's GUID, in the order
+/// of their times.
+fn at_once<'a>(losses: &[Loss<'a>]) -> Vec<(String, Vec<Loss<'a>>)> {
+    let mut by_time: BTreeMap<u64, Vec<Loss<'a>>> = BTreeMap::new();
+    for &loss in losses {
+        by_time.entry(loss.1).or_default().push(loss);
+    }
+    let mut groups = Vec::new();
+    for losses in by_time.into_values() {
+        let ends_of_links: Vec<[String; 2]> =
+            losses.iter().map(|(_, _, link)| guids(link)).collect();
+        for (guid, own) in by_node(&ends_of_links) {
+            groups.push((guid, own.into_iter().map(|one| losses[one]).collect()));
+        }
+    }
+    groups
+}
+
+/// The losses of links of several adapters of one host, each once, within a few seconds, by the
+/// host's name: its switches report them one after the other.
+fn of_hosts<'a>(losses: &[Loss<'a>]) -> Vec<(String, Vec<Loss<'a>>)> {
+    let mut open: BTreeMap<&str, Vec<Loss<'a>>> = BTreeMap::new();
+    let mut groups = Vec::new();
+    for &loss in losses {
+        let (_, at, link) = loss;
+        let ends_of_link = [&link.a, &link.b].into_iter().flatten();
+        let mut adapters = ends_of_link.filter(|end| end.kind() != v1::NodeKind::Switch);
+        let Some(host) = adapters.find_map(|end| host_of(&end.description)) else {
+            continue;
+        };
+        let own = open.entry(host).or_default();
+        let is_next = own.iter().all(|&(_, before, other)| {
+            at.saturating_sub(before) <= TOGETHER_MS && ends(other) != ends(link)
+        });
+        if !is_next {
+            groups.push((host.to_owned(), std::mem::take(own)));
+        }
+        own.push(loss);
+    }
+    groups.extend(open.into_iter().map(|(host, own)| (host.to_owned(), own)));
+    groups.retain(|(_, own)| own.len() > 1);
+    groups.sort_by_key(|(_, own)| own[0].1);
+    groups
 }
 
 /// The GUIDs of the nodes at both ends.
@@ -383,6 +439,29 @@ mod tests {
         let row = lines.last().unwrap();
         assert!(row.contains("name of spine: 5 links at once"), "{row}");
         assert!(row.ends_with("1 there"), "{row}");
+    }
+
+    #[test]
+    fn links_of_a_host_that_dies_are_one_row() {
+        let adapter = |number: u64, at| {
+            let mut link = cable(&format!("leaf-{number}"), &format!("hca-{number}"));
+            if let Some(end) = &mut link.b {
+                end.description = format!("host-9 mlx5_{number}");
+            }
+            event(at, Change::LinkVanished(link))
+        };
+        let dead = [
+            adapter(0, 100),
+            adapter(1, 900),
+            adapter(2, 1900),
+            adapter(0, 60_000),
+        ];
+        let folded = Folded::of(&dead);
+        let [host] = &folded.nodes[..] else {
+            panic!("one host");
+        };
+        assert_eq!((host.name.as_str(), host.links.len()), ("host-9", 3));
+        assert_eq!(counted(&dead, &folded.events)[0].times, 1, "its port flaps");
         // Three links are no switch.
         assert!(Folded::of(&events[1..4]).nodes.is_empty());
     }

@@ -8,7 +8,7 @@ use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{count, host_of_adapter, label, link_remarks, port_of, rate};
+use crate::text::{count, host_name, label, link_remarks, port_of, rate};
 
 /// One cable: the hosts whose paths cross it, and whether it may be unplugged
 #[derive(Debug, Args)]
@@ -81,7 +81,7 @@ fn users(adapters: &[v1::CableHost]) -> Vec<User<'_>> {
     let mut users: Vec<User<'_>> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
     for adapter in adapters {
-        let name = host_of_adapter(&adapter.description);
+        let name = host_name(&adapter.description);
         let at = *places.entry(name).or_insert_with(|| {
             users.push(User {
                 name,
@@ -167,9 +167,12 @@ fn host_of(cable: &v1::CableUse) -> String {
 fn unplug(cable: &v1::CableUse, asked: &str) -> String {
     let lids = || count(cable.lids_over, "LID", "LIDs");
     match cable.unplug() {
-        v1::Unplug::Safe => "yes: no table leads a LID of another node over it".to_owned(),
+        v1::Unplug::Safe if cable.paths_from_a + cable.paths_from_b > 0 => {
+            "yes: only paths of what is drained cross it".to_owned()
+        }
+        v1::Unplug::Safe => "yes: no path of another node crosses it".to_owned(),
         v1::Unplug::DrainFirst => format!(
-            "NO: tables lead {} over it; `rsmctl drain {asked}` routes around it",
+            "NO: paths to {} cross it; `rsmctl drain {asked}` routes around it",
             lids()
         ),
         v1::Unplug::DrainHost => format!(
@@ -177,7 +180,7 @@ fn unplug(cable: &v1::CableUse, asked: &str) -> String {
             host = host_of(cable)
         ),
         v1::Unplug::CutsOff => format!(
-            "NO: it is drained, and tables still lead {} over it: they would be cut off",
+            "NO: it is drained, and paths to {} still cross it: they would be cut off",
             lids()
         ),
         v1::Unplug::Changing | v1::Unplug::Unspecified => {

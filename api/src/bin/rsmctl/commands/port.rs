@@ -1,4 +1,5 @@
 use clap::{Args, Subcommand};
+use rsm_api::resolve::shell_word;
 use rsm_proto::v1;
 use rsm_proto::v1::PortAction;
 
@@ -84,15 +85,63 @@ pub(crate) async fn run(command: PortSubcommand, session: &mut Session) -> Resul
     if session.output.is_json() {
         return session.output.json(&answer);
     }
-    let name = port_of(&answer.description, answer.port.as_ref());
-    let name = plain_names(&printable(&name));
-    session.output.line(&match action {
-        PortAction::Disable => {
-            format!("{name} is disabled: its link stays down until `rsmctl port enable {name}`")
+    session.output.line(&done(action, &answer))
+}
+
+/// The outcome in a sentence, which begins with the port that the operator named.
+fn done(action: PortAction, answer: &v1::OperatePortResponse) -> String {
+    let plain = |description: &str, port: Option<&v1::PortKey>| {
+        plain_names(&printable(&port_of(description, port)))
+    };
+    let set = plain(&answer.description, answer.port.as_ref());
+    let (name, at) = match &answer.named_port {
+        Some(named) if Some(named) != answer.port.as_ref() => {
+            let name = plain(&answer.named_description, Some(named));
+            (name, format!(" at the other end of its cable, {set}"))
         }
+        _ => (set, String::new()),
+    };
+    let enable = shell_word(&name);
+    match action {
+        PortAction::Disable => format!(
+            "{name} is disabled{at}: its link stays down until `rsmctl port enable {enable}`"
+        ),
         PortAction::Enable => {
-            format!("{name} is enabled: routes use its cable once the link is up")
+            format!("{name} is enabled{at}: routes use its cable once the link is up")
         }
-        _ => format!("{name} is reset: its link trains again"),
-    })
+        _ => format!("{name} is reset{at}: its link trains again"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_that_was_asked_for_comes_first() {
+        let key = |guid: &str, number| v1::PortKey {
+            node_guid: guid.to_owned(),
+            number,
+        };
+        let answer = v1::OperatePortResponse {
+            port: Some(key("0x1", 2)),
+            description: "MF0;spine-a:MQM9700/U1".to_owned(),
+            named_port: Some(key("0x2", 3)),
+            named_description: "host-1 mlx5_0".to_owned(),
+            ..v1::OperatePortResponse::default()
+        };
+        assert_eq!(
+            done(PortAction::Disable, &answer),
+            "host-1 mlx5_0:3 is disabled at the other end of its cable, spine-a:2: its link stays down \
+             until `rsmctl port enable 'host-1 mlx5_0:3'`"
+        );
+        let same = v1::OperatePortResponse {
+            named_port: answer.port.clone(),
+            ..answer
+        };
+        assert_eq!(
+            done(PortAction::Reset, &same),
+            "spine-a:2 is reset: its link trains again"
+        );
+    }
 }

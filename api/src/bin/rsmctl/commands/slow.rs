@@ -23,7 +23,7 @@ const CONVERGENCES: u32 = 100;
 /// What is slow: links, ports where data waits, the stage of a convergence, the SA
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A link is slow, as in the finding link-slow, below the width or speed that both its ends have and\nhave enabled, or between switches below the rate of most of its siblings. Data that waits comes\nfrom performance counters, as do `rsmctl counters`.\n\nExample: rsmctl slow"
+    after_help = "A link is slow, as in the finding link-slow, below the width or speed that both its ends have and\nhave enabled, or below the rate of most of its siblings: of the cables between the same switches,\nof adapters of one type. Data that waits comes from performance counters, as do `rsmctl counters`.\n\nExample: rsmctl slow"
 )]
 pub(crate) struct SlowArguments {}
 

@@ -42,7 +42,11 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
     row("State", state(status));
     row("Manager", this_manager(status));
     if status.master.is_none() && is_master(status.state()) {
-        row("Master", "this manager".to_owned());
+        let at = match status.description.as_str() {
+            "" => String::new(),
+            host => format!(", {host}"),
+        };
+        row("Master", format!("this manager{at}"));
     }
     for (name, manager) in managers(status) {
         row(name, manager);
@@ -75,6 +79,10 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
     }
     if let Some(verify) = &status.verify {
         row("Routes", proof(verify));
+    }
+    if !status.partitions_apart.is_empty() {
+        let apart = &status.partitions_apart;
+        row("Partitions", format!("{apart} (`rsmctl partitions`)"));
     }
     if let Some(adaptive) = &status.adaptive_routing {
         row("Adaptive routing", adaptive_routing(adaptive));

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use clap::Args;
 use rsm_api::together::{Offender, offenders};
-use rsm_proto::v1;
+use rsm_proto::{thousands, v1};
 
 use super::counters::errors;
 use super::series;
@@ -195,8 +195,8 @@ fn errors_table(ports: &[Offender]) -> Rows {
         rows.add([
             name,
             peer,
-            format!("{:.0}", first.errors_per_hour),
-            errors(&first.errors) + &note,
+            thousands(first.errors_per_hour.round() as u64),
+            errors(first) + &note,
             per_second(first.xmit_bytes_per_s),
             per_second(first.rcv_bytes_per_s),
             share(first.use_share),
@@ -225,8 +225,8 @@ fn traffic_table(ports: &[Offender]) -> Rows {
             per_second(port.rcv_bytes_per_s),
             share(port.use_share),
             share(port.wait_share),
-            format!("{:.0}", port.errors_per_hour),
-            errors(&port.errors),
+            thousands(port.errors_per_hour.round() as u64),
+            errors(port),
         ]);
     }
     rows

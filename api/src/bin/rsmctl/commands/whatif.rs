@@ -1,6 +1,5 @@
-use std::collections::BTreeSet;
-
 use clap::Args;
+use rsm_api::resolve::shell_word;
 use rsm_proto::v1;
 use rsm_proto::v1::foresee_loss_request::Loss;
 
@@ -8,7 +7,7 @@ use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::Session;
 use crate::table::Rows;
-use crate::text::{count, host_of_adapter, port_of};
+use crate::text::{HostTally, count, port_of};
 
 /// The maximum number of names of a list in the text output; `--format json` has all.
 const SHOWN: usize = 8;
@@ -105,15 +104,12 @@ fn breaks(found: &v1::Consequence, adapters: u64) -> String {
         ));
     }
     if adapters > 0 {
-        let hosts: BTreeSet<&str> = found
-            .cut_off
-            .iter()
-            .map(|port| host_of_adapter(&port.description))
-            .collect();
+        let cut_off = found.cut_off.iter();
+        let hosts: HostTally<'_> = cut_off.map(|port| port.description.as_str()).collect();
         broken.push(format!(
             "{} of {} would be cut off",
             count(adapters, "adapter", "adapters"),
-            count(hosts.len() as u64, "host", "hosts")
+            count(hosts.hosts(), "host", "hosts")
         ));
     }
     if found.unreachable_pairs > 0 {
@@ -147,23 +143,23 @@ fn to_do(found: &v1::Consequence, asked: &[String]) -> String {
                 .unwrap_or(part)
         })
         .collect();
-    let command = shell_words(&parts);
+    let command: Vec<String> = parts.into_iter().map(shell_word).collect();
+    let command = command.join(" ");
+    match found.unplug() {
+        v1::Unplug::Safe => {
+            return "nothing: no path of another node crosses it, it may be unplugged now"
+                .to_owned();
+        }
+        v1::Unplug::CutsOff => {
+            return "do NOT unplug it: it is drained, and paths of other nodes still cross it"
+                .to_owned();
+        }
+        _ => {}
+    }
     match found.drain_refused.as_str() {
         "" => format!("first `rsmctl drain {command}`: routes go around, no packet is lost"),
         reason => format!("a drain would be REFUSED: {reason}"),
     }
-}
-
-/// Words as a shell takes them.
-fn shell_words(words: &[&str]) -> String {
-    let quoted = words.iter().map(|word| {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
-        match word.chars().all(is_plain) {
-            true => (*word).to_owned(),
-            false => format!("'{}'", word.replace('\'', "'\\''")),
-        }
-    });
-    quoted.collect::<Vec<_>>().join(" ")
 }
 
 /// The fabric under the new routes.

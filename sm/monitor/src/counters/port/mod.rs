@@ -51,8 +51,8 @@ const WRAPS_FROM: u64 = NARROW_SPAN / 2;
 /// Time over which error rates are computed: at least one window, at most two.
 const WINDOW: Duration = Duration::from_secs(600);
 
-/// Minimum time to which errors are attributed, so that one error right after the first reading
-/// gives no high rate.
+/// Minimum time to which [`ErrorRates::cautious`] attributes errors, so that one error right after
+/// the first reading takes no link out of use.
 const SHORTEST_SPAN: Duration = Duration::from_secs(300);
 
 const HOUR_S: f64 = 3600.0;
@@ -128,14 +128,28 @@ pub struct Rates {
     pub wait_share: Option<f32>,
 }
 
-/// Errors of each kind per hour, over the last ten to twenty minutes.
+/// Errors of each kind in the last ten to twenty minutes, or since counting began less than ten
+/// minutes ago, as rates.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct ErrorRates([f32; ERRORS]);
+pub struct ErrorRates {
+    counts: [u32; ERRORS],
+    observed: Duration,
+}
 
 impl ErrorRates {
-    /// Errors of one counter per hour; zero for [`TRAFFIC`].
+    /// Errors of one counter per hour, over the time observed; zero for [`TRAFFIC`].
     pub fn per_hour(&self, counter: Counter) -> f64 {
-        error_place(counter).map_or(0.0, |place| f64::from(self.0[place]))
+        self.over(counter, self.observed)
+    }
+
+    /// Errors of one counter per hour, over five minutes at least, for decisions about a link.
+    pub fn cautious(&self, counter: Counter) -> f64 {
+        self.over(counter, self.observed.max(SHORTEST_SPAN))
+    }
+
+    /// Time over which the errors were counted; zero before the second reading.
+    pub fn observed(&self) -> Duration {
+        self.observed
     }
 
     /// Errors per hour of all kinds, except PortRcvRemotePhysicalErrors, which another link causes.
@@ -143,6 +157,13 @@ impl ErrorRates {
         let of_port = |&&counter: &&Counter| counter != Counter::RcvRemotePhysicalErrors;
         let counters = Counter::ALL.iter().filter(of_port);
         counters.map(|&counter| self.per_hour(counter)).sum()
+    }
+
+    fn over(&self, counter: Counter, span: Duration) -> f64 {
+        let place = error_place(counter).filter(|_| !span.is_zero());
+        place.map_or(0.0, |place| {
+            f64::from(self.counts[place]) * HOUR_S / span.as_secs_f64()
+        })
     }
 }
 
@@ -227,12 +248,10 @@ impl Window {
     }
 
     fn rates(&self, now: Time) -> ErrorRates {
-        let span = now.since(self.early).max(SHORTEST_SPAN);
-        let hours = span.as_secs_f64() / HOUR_S;
-        ErrorRates(
-            self.since_early
-                .map(|errors| (f64::from(errors) / hours) as f32),
-        )
+        ErrorRates {
+            counts: self.since_early,
+            observed: now.since(self.early),
+        }
     }
 }
 
@@ -339,7 +358,7 @@ impl PortReading {
         Some(rates.xmit_bytes.max(rates.rcv_bytes) / self.link_bytes_per_s()?)
     }
 
-    /// Errors per hour; `None` if no error was counted since the first reading.
+    /// Rates of errors; `None` if no error was counted since the first reading.
     pub fn errors(&self) -> Option<ErrorRates> {
         let rest = self.rest.as_ref()?;
         Some(rest.window.rates(self.at))

@@ -158,7 +158,7 @@ fn error_rate_falls_to_zero_after_two_windows() {
     let values = |errors| sample(&[(Counter::SymbolError, errors)], false);
     port.take(&values(0), NarrowEnd::Unknown, at(0));
     port.take(&values(1), NarrowEnd::Unknown, at(5));
-    let one = port.errors().unwrap().per_hour(Counter::SymbolError);
+    let one = port.errors().unwrap().cautious(Counter::SymbolError);
     assert_eq!(one, 12.0, "as if in five minutes");
     let mut now = at(5);
     for minute in 1..=10 {
@@ -173,6 +173,25 @@ fn error_rate_falls_to_zero_after_two_windows() {
     }
     assert_eq!(port.errors().unwrap().sum(), 0.0);
     assert_eq!(port.total(Counter::SymbolError), Some(601));
+}
+
+#[test]
+fn the_rate_of_the_first_minutes_is_over_the_time_observed() {
+    let mut port = PortReading::default();
+    let values = |errors| sample(&[(Counter::SymbolError, errors)], false);
+    port.take(&values(0), NarrowEnd::Unknown, at(0));
+    assert_eq!(port.errors(), None);
+    for second in (10..=900).step_by(10) {
+        // Five errors a second.
+        port.take(&values(5 * second), NarrowEnd::Unknown, at(second));
+        let rates = port.errors().unwrap();
+        assert_eq!(rates.per_hour(Counter::SymbolError), 18_000.0, "{second}");
+        assert_eq!(rates.observed(), Duration::from_secs(second));
+    }
+    let mut anew = port.clone();
+    anew.begin_anew();
+    let rates = anew.errors().unwrap();
+    assert_eq!((rates.sum(), rates.observed()), (0.0, Duration::ZERO));
 }
 
 #[test]

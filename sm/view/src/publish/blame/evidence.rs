@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rsm_api::v1;
+use rsm_api::{thousands, v1};
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::perf::Counter;
@@ -117,19 +117,6 @@ pub(super) struct Evidence {
     /// Beginning, in milliseconds since the Unix epoch; 0 if it has none.
     pub(super) from_unix_ms: u64,
     pub(super) remedy: String,
-}
-
-/// A number with separated thousands: `1,300`.
-pub(super) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 impl Case<'_> {

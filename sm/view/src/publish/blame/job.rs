@@ -109,6 +109,15 @@ impl Job {
                     description,
                 });
             }
+            Err(LookupError::HostGone { nodes, .. }) => {
+                for node in nodes {
+                    let description = published.snapshot.expected.name(published.fabric(), node);
+                    self.gone.push(GoneAdapter {
+                        guid: node,
+                        description,
+                    });
+                }
+            }
             Err(error) => self.unknown.push(error.to_string()),
         }
     }

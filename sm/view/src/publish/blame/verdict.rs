@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use rsm_api::v1;
 use rsm_api::v1::BlameVerdict;
+use rsm_api::{thousands, v1};
 use rsm_state::Role;
 
 use super::super::api_view::api_key;
-use super::evidence::{Evidence, Kind, LIKELY, Place, UNLIKELY, thousands};
+use super::evidence::{Evidence, Kind, LIKELY, Place, UNLIKELY};
 use super::{Case, Question};
 
 /// Maximum number of pieces of evidence in an answer.

@@ -48,22 +48,22 @@ pub(super) fn capacity(published: &Published, plan: &Plan) -> Measured {
         used: usize::try_from(published.counts.lids).unwrap_or(usize::MAX),
         of: UNICAST_LIDS,
     };
-    let multicast = mlids.map(|used| Fill {
+    let multicast = Fill {
         name: "MLIDs".to_owned(),
-        used,
+        used: mlids.unwrap_or(0),
         of: MULTICAST_LIDS,
-    });
+    };
     let [lft, mft] = fullest_tables(published, plan);
-    let summary: Vec<String> = [Some(&unicast), multicast.as_ref(), lft.first(), mft.first()]
+    let summary: Vec<String> = [Some(&unicast), Some(&multicast), lft.first(), mft.first()]
         .into_iter()
         .flatten()
         .map(Fill::to_string)
         .collect();
     let mut summary = summary.join(", ");
     if mlids.is_none() {
-        summary += &format!("; MLIDs and MFTs: {NO_MEMBERS}");
+        summary += &format!("; {NO_MEMBERS}");
     }
-    let all = [unicast].into_iter().chain(multicast).chain(lft).chain(mft);
+    let all = [unicast, multicast].into_iter().chain(lft).chain(mft);
     let mut full: Vec<Fill> = all.filter(|fill| fill.percent() >= WARN_PERCENT).collect();
     full.sort_by_key(|fill| std::cmp::Reverse(fill.percent()));
     let is_over = full.iter().any(|fill| fill.used > fill.of);

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use rsm_api::firmware::{FirmwareGroup, groups};
 use rsm_api::model::{CountersState, PortOrder};
 use rsm_api::together::{Offender, offenders};
-use rsm_api::{CountersQueries, v1};
-use rsm_mad::wire::attr::SmState;
+use rsm_api::{AGGREGATION_NODE, CountersQueries, v1};
+use rsm_mad::wire::attr::{NodeType, SmState};
+use rsm_model::expected::MissingCounts;
 use rsm_model::findings::FindingKind;
 use rsm_model::text::count;
 use rsm_plan::Plan;
+use rsm_routing::netlist::HostTally;
 use rsm_routing::quality::Spread;
 use rsm_state::Role;
 
@@ -121,15 +123,20 @@ fn nodes(published: &Published) -> Measured {
     let silent = all.filter(|node| node.suspected || node.unmanageable);
     let silent = silent.count();
     let missing = &published.missing_counts;
+    let hosts = published
+        .fabric()
+        .nodes()
+        .filter(|node| node.kind() != NodeType::Switch && node.reported() != AGGREGATION_NODE);
+    let hosts: HostTally<'_> = hosts.map(|node| node.description.as_str()).collect();
     let mut summary = format!(
-        "{} and {} answer",
-        count(counts.switches, "switch", "switches"),
-        count(counts.cas + counts.routers, "host", "hosts")
+        "{} and {hosts} answer",
+        count(counts.switches, "switch", "switches")
     );
-    let gone = missing.switches + missing.hosts;
-    if gone > 0 {
-        summary += &format!(", {gone} missing");
+    let gone = missing.nodes();
+    if gone != MissingCounts::default() {
+        summary += &format!(", {gone}");
     }
+    let gone = gone.switches + gone.hosts + gone.adapters;
     if counts.unfinished > 0 {
         summary += &format!(
             ", {}",
@@ -195,8 +202,8 @@ fn link_errors(sources: &Sources) -> Measured {
         .partition(|one| one.with.is_none());
     let worst = single.iter().flat_map(|one| &one.ports).map(|port| {
         let number = port.port.as_ref().map_or(0, |key| key.number);
-        let (name, rate) = (&port.description, port.errors_per_hour);
-        format!("{name}:{number} counts {rate:.0} errors an hour")
+        let (name, rate) = (&port.description, port.error_rate(port.errors_per_hour));
+        format!("{name}:{number} counts errors, {rate}")
     });
     let worst: Vec<String> = worst.collect();
     let mut summary = format!(

@@ -23,7 +23,7 @@ use super::topic::Measured;
 /// The switch graph of the routes.
 type Graph = UnGraph<Guid, Cable, u32>;
 
-/// A part, and the number of hosts that its loss cuts off from most others.
+/// A part, and the number of ports of hosts that its loss cuts off from most others.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Loss {
     hosts: usize,
@@ -53,7 +53,7 @@ pub(super) fn single_points(published: &Published, plan: &Plan) -> Measured {
     }));
     losses.sort_by(|one, other| other.hosts.cmp(&one.hosts).then(one.name.cmp(&other.name)));
     let worst = losses.iter().map(|loss| {
-        let hosts = count(loss.hosts, "host", "hosts");
+        let hosts = count(loss.hosts, "port of a host", "ports of hosts");
         format!("{}: without it {hosts} cannot reach the rest", loss.name)
     });
     let summary = match (switches, losses.len()) {
@@ -72,7 +72,7 @@ pub(super) fn single_points(published: &Published, plan: &Plan) -> Measured {
     Measured::unless(worst.collect(), rsm_api::v1::Verdict::Warn, summary)
 }
 
-/// Number of hosts at each switch, by switch index.
+/// Number of ports of hosts at each switch, by switch index.
 fn hosts_of_switches(plan: &Plan) -> Vec<usize> {
     let mut hosts = vec![0; plan.topology.switch_count()];
     let all = plan.topology.destinations().iter();

@@ -123,6 +123,7 @@ impl Topic {
             | Kind::PartitionConflict
             | Kind::PartitionTooFast
             | Kind::PartitionLimitedOnly
+            | Kind::PartitionApart
             | Kind::PartitionNodeGuid => Topic::Partitions,
             Kind::KeyViolation
             | Kind::ForeignWrite

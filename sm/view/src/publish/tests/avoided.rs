@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_api::model::{LinkFilter, NodeFilter, PortFilter};
+use rsm_api::model::{LinkFilter, LossSelector, NodeFilter, PortFilter};
 use rsm_api::v1::event::Change;
-use rsm_api::{Subnet, v1};
+use rsm_api::{RoutingQueries as _, Subnet, v1};
 use rsm_config::Symptom;
 use rsm_core::Event;
 use rsm_ids::{Guid, PortKey, PortNum};
@@ -16,6 +16,7 @@ use rsm_sim::{Personality, PortField, PortFields, Silence, Sim};
 use rsm_state::Command;
 
 use super::world::*;
+use crate::publish::RouteAnalyst;
 
 /// Time for which a test waits for a drain.
 const WAIT: Duration = Duration::from_secs(2);
@@ -127,6 +128,47 @@ fn a_drained_switch_changes_once_and_a_later_convergence_does_not_change_it_agai
         }
     }
     assert_eq!(seen, [v1::Avoidance::Drained]);
+}
+
+/// Whether the cable at a port, and the part by what `foresee` says, may be unplugged.
+fn unplug(world: &World, port: &str, part: &str) -> [v1::Unplug; 2] {
+    let analyst = RouteAnalyst::new(Arc::clone(&world.view));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("it needs nothing");
+    let cable = runtime.block_on(analyst.cable_use(named(port)));
+    let cable = cable.expect("there is a cable").cable.expect("it is set");
+    let part = LossSelector::Part(named(part));
+    let loss = runtime.block_on(analyst.foresee(vec![part]));
+    let loss = loss.expect("it is there").consequence.expect("it is set");
+    [cable.unplug(), loss.unplug()]
+}
+
+#[test]
+fn a_drained_switch_and_host_may_be_unplugged_by_every_answer() {
+    use v1::Unplug::{DrainFirst, DrainHost, Safe};
+    let mut world = World::up();
+    assert_eq!(unplug(&world, "spine-a:2", "spine-a"), [DrainFirst; 2]);
+    assert_eq!(unplug(&world, "leaf-2:1", "leaf-2:1"), [DrainHost; 2]);
+    drain(&mut world, NodeOrCable::Node(SPINE_A));
+    world.run(WAIT);
+    drain(&mut world, NodeOrCable::Node(HOSTS[2]));
+    world.run(WAIT);
+    let states = world.view.drained(None, 9).items.into_iter();
+    let states = states.map(|part| part.message.state());
+    assert_eq!(states.collect::<Vec<_>>(), [v1::DrainState::Safe; 2]);
+    for port in ["spine-a:1", "spine-a:2", "leaf-1:3", "leaf-2:3"] {
+        assert_eq!(unplug(&world, port, "spine-a"), [Safe; 2], "{port}");
+        assert_eq!(unplug(&world, port, port), [Safe; 2], "{port}");
+    }
+    let host = HOSTS[2].to_string();
+    assert_eq!(unplug(&world, "leaf-2:1", "leaf-2:1"), [Safe; 2]);
+    assert_eq!(unplug(&world, &format!("{host}:1"), &host), [Safe; 2]);
+    assert_eq!(unplug(&world, "leaf-2:2", "leaf-2:2"), [DrainHost; 2]);
+    assert_eq!(
+        unplug(&world, "spine-b:1", "spine-b:1"),
+        [v1::Unplug::DrainFirst; 2]
+    );
 }
 
 /// The final mark of a drained switch after `fault`, and whether the last convergence wrote

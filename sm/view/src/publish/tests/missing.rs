@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_api::model::{FindingFilter, MissingKind, Selector, SubnetState};
+use rsm_api::model::{DrainQuestion, FindingFilter, MissingKind, Selector, SubnetState};
 use rsm_api::{Control, ControlError, LookupError, RoutingQueries, Subnet, v1};
 use rsm_core::Event;
 use rsm_ids::PortNum;
 use rsm_model::expected::Accept;
+use rsm_routing::netlist::{Netlist, Node};
 use rsm_state::Command;
 use tokio::sync::mpsc;
 
@@ -109,10 +110,51 @@ fn a_name_of_several_missing_hosts_is_ambiguous() {
         let error = world.view.node(&named(name)).unwrap_err();
         assert!(
             matches!(&error, LookupError::Ambiguous { total: 2, candidates, .. }
-                if candidates[0] == HOSTS[2].to_string()),
+                if candidates[0].name == HOSTS[2].to_string()
+                    && candidates[0].facts.contains("gone, was at leaf-2 port 1")),
             "{error}"
         );
     }
+}
+
+#[test]
+fn a_host_with_several_adapters_is_gone_as_one_and_accepted_as_one() {
+    let (nodes, cables) = netlist().into_parts();
+    let adapters = nodes.into_iter().map(|node| Node {
+        description: match node.guid {
+            guid if guid == HOSTS[2] => b"rails mlx5_0".to_vec(),
+            guid if guid == HOSTS[3] => b"rails mlx5_1".to_vec(),
+            _ => node.description,
+        },
+        ..node
+    });
+    let netlist = Netlist::new(adapters.collect(), cables).unwrap();
+    let mut world = World::of(&netlist, HOSTS[0]);
+    world.run(Duration::from_secs(2));
+    let two = world.view.node(&named("rails")).unwrap_err().to_string();
+    for part in [
+        "use one of: 'rails mlx5_0' (CA, LID ",
+        ", at leaf-2 port 1), 'rails mlx5_1' (CA, LID",
+    ] {
+        assert!(two.contains(part), "{part}: {two}");
+    }
+    for host in [HOSTS[2], HOSTS[3]] {
+        world.sim.power_off(host).unwrap();
+    }
+    world.run(Duration::from_secs(30));
+    let gone = world.view.node(&named("rails")).unwrap_err().to_string();
+    let expected = "`rails` is gone: its 2 adapters were at leaf-2 port 1 and 1 more until 1970";
+    assert!(gone.starts_with(expected), "{gone}");
+    let found = world.view.status().missing.unwrap();
+    assert_eq!(found.summary, "1 host missing");
+    let (sender, mut events) = mpsc::channel::<Event>(4);
+    let controller = Controller::new(sender, Arc::clone(&world.view));
+    assert_eq!(controller.accept_missing(Some(named("rails"))), Ok(6));
+    while let Ok(event) = events.try_recv() {
+        world.handle(event);
+    }
+    world.run(Duration::from_secs(1));
+    assert_eq!(world.view.missing(None, 10).items, []);
 }
 
 #[test]
@@ -149,6 +191,21 @@ fn the_port_of_a_missing_cable_says_where_it_led_and_until_when() {
     let refused = runtime.block_on(answer).unwrap_err().to_string();
     assert!(
         refused.contains("is gone: it led to spine-a port 1 until"),
+        "{refused}"
+    );
+    let question = DrainQuestion {
+        parts: vec![named("leaf-1:3")],
+        force: true,
+        by: String::new(),
+        note: String::new(),
+    };
+    let (sender, _events) = mpsc::channel::<Event>(4);
+    let controller = Controller::new(sender, Arc::clone(&world.view));
+    let refused = runtime.block_on(controller.drain(question)).unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("is gone: it led to spine-a port 1 until"),
         "{refused}"
     );
     let never = world.view.port(&named("leaf-1:5")).unwrap().message;

@@ -20,13 +20,18 @@ Tenant A=0x10, ipoib, sl=3 : 0x1000=full, 0x1010, 0x1030=both ;
 
 /// The small fabric with partitions.
 pub(super) fn divided() -> World {
+    with_partitions(TEXT)
+}
+
+/// The small fabric with the partitions of a file.
+fn with_partitions(text: &str) -> World {
     let mut world = World::up();
     let guids = HOSTS.map(|host| {
         let at = world.snapshot().fabric.find(host).unwrap();
         let guid = world.snapshot().fabric.node(at).ports[1].guid;
         (host.to_string(), guid.to_string())
     });
-    let mut text = TEXT.to_owned();
+    let mut text = text.to_owned();
     for (host, port) in guids {
         let short = format!("0x{:x}", host.parse::<rsm_ids::Guid>().unwrap().0);
         text = text.replace(&short, &port);
@@ -46,6 +51,15 @@ pub(super) fn divided() -> World {
     world.run(Duration::from_secs(2));
     assert!(world.core.is_settled());
     world
+}
+
+#[test]
+fn the_status_says_that_partitions_keep_hosts_apart() {
+    assert_eq!(World::up().view.status().partitions_apart, "");
+    let apart = |text: &str| with_partitions(text).view.status().partitions_apart;
+    assert_eq!(apart(TEXT), "1 of 3 ports of hosts reach no other host");
+    let limited = "Default=0x7fff : ALL=limited, SELF=full ;";
+    assert_eq!(apart(limited), "3 of 3 ports of hosts reach no other host");
 }
 
 #[test]

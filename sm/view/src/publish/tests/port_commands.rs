@@ -89,6 +89,8 @@ async fn a_disabled_cable_between_switches_stays_down_until_it_is_enabled() {
         .await
         .unwrap();
     assert_eq!(answer.description, "spine-a");
+    assert_eq!(answer.named_description, "leaf-2");
+    assert_eq!(answer.named_port.unwrap().number, 3);
     assert_eq!(state(&world, SPINE_A, 2).1, PortPhysicalState::Disabled);
     assert!(kinds(&world).contains(&"drained"), "{:?}", kinds(&world));
     let drained = world.view.drained(None, 9).items.remove(0).message;
@@ -120,7 +122,8 @@ async fn a_port_that_cuts_a_host_off_is_disabled_only_if_that_is_accepted() {
     };
     assert_eq!(ports, 1);
     assert!(
-        reason.contains("1 node would be cut off: host-2"),
+        reason.starts_with("host-2 port 1 (cable to leaf-1 port 2): refused")
+            && reason.contains("1 node would be cut off: host-2"),
         "{reason}"
     );
     assert_eq!(state(&world, LEAF_1, 2).0, PortState::Active);

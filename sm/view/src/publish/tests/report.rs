@@ -89,7 +89,7 @@ async fn a_dead_spine_fails_the_check_of_nodes_and_makes_the_other_a_single_poin
     let points = find(&checks, "single-points-of-failure");
     assert_eq!(points.verdict(), Verdict::Warn);
     assert_eq!(
-        points.worst[0], "spine-b: without it 2 hosts cannot reach the rest",
+        points.worst[0], "spine-b: without it 2 ports of hosts cannot reach the rest",
         "{points:?}"
     );
     assert_eq!(

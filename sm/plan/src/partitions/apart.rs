@@ -1,0 +1,88 @@
+//! The finding about hosts that partitions keep apart from all others.
+
+use std::collections::BTreeMap;
+
+use rsm_mad::wire::attr::{NodeType, PKey};
+use rsm_model::fabric::{Fabric, PortRef};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+
+use super::PartitionPlan;
+use super::foreseen::named;
+
+/// P_Keys of a port without a table (IBA 10.9.2).
+const DEFAULT_P_KEYS: [PKey; 1] = [PKey::DEFAULT_FULL];
+
+/// The finding about ports of hosts that can communicate with no other host's port, because none of
+/// their partitions has another member, or all are limited members. A tenant's fabric may have some
+/// that wait for a partition; half of all ports and more are a warning. The port of the subnet
+/// manager counts as no host. Returns at once if all ports are full members of one partition.
+pub(crate) fn apart(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
+    if plan.partitioned_ports == 0 {
+        return None;
+    }
+    let ends = fabric.end_ports().map(|(at, _)| at);
+    let is_host = |at: &PortRef| {
+        fabric.node(at.node).kind() != NodeType::Switch
+            && fabric.local != Some(*at)
+            && fabric.switch_around(*at).is_none()
+    };
+    let hosts: Vec<PortRef> = ends.filter(is_host).collect();
+    if hosts.len() < 2 {
+        return None;
+    }
+    // Limited and full members of each partition.
+    let mut members: BTreeMap<u16, [usize; 2]> = BTreeMap::new();
+    for &at in &hosts {
+        for (base, is_full) in memberships(fabric, plan, at) {
+            members.entry(base).or_default()[usize::from(is_full)] += 1;
+        }
+    }
+    let is_alone = |&&at: &&PortRef| {
+        !memberships(fabric, plan, at)
+            .into_iter()
+            .any(|(base, is_full)| {
+                let [limited, full] = members[&base];
+                match is_full {
+                    true => limited + full > 1,
+                    false => full > 0,
+                }
+            })
+    };
+    let alone: Vec<PortRef> = hosts.iter().filter(is_alone).copied().collect();
+    if alone.is_empty() {
+        return None;
+    }
+    let severity = match 2 * alone.len() >= hosts.len() {
+        true => Severity::Warning,
+        false => Severity::Info,
+    };
+    let names: Vec<String> = alone
+        .iter()
+        .map(|&at| fabric.port_name(fabric.key(at)))
+        .collect();
+    let text = format!(
+        "{} of {} ports of hosts reach no other host: no partition joins them with another host's port, one of both \
+         a full member: {}; make them members of a partition (`rsmctl partition add`, `rsmctl partition default`)",
+        alone.len(),
+        hosts.len(),
+        named(&names)
+    );
+    let kind = FindingKind::PartitionApart;
+    Some(Finding::new(kind, Subject::Subnet, severity, text))
+}
+
+/// The partitions of a port, each with whether the port is a full member; a port with both keys is
+/// one.
+fn memberships(fabric: &Fabric, plan: &PartitionPlan, at: PortRef) -> BTreeMap<u16, bool> {
+    let keys = match fabric.p_key_capacity(at) {
+        0 => &DEFAULT_P_KEYS[..],
+        _ => plan
+            .table(fabric.key(at))
+            .map_or(&[][..], |table| &table[..]),
+    };
+    let mut memberships = BTreeMap::new();
+    for key in keys.iter().filter(|key| key.is_valid()) {
+        *memberships.entry(key.base()).or_insert(false) |= key.is_full();
+    }
+    memberships
+}
