@@ -238,7 +238,12 @@ fn group_selectors_find_one_group_or_fail() {
     assert_eq!(find(missing), Err(refused.into()));
     let refused = LookupError::Ambiguous {
         selector: "0xc001".to_owned(),
-        candidates: vec![ALL_HOSTS.to_string(), SHARING.to_string()],
+        candidates: [ALL_HOSTS, SHARING]
+            .map(|mgid| rsm_api::Candidate {
+                name: mgid.to_string(),
+                facts: String::new(),
+            })
+            .to_vec(),
         total: 2,
     };
     assert_eq!(find(GroupSelector::Mlid(Lid(0xC001))), Err(refused.into()));
