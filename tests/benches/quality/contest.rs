@@ -159,7 +159,11 @@ impl Contest<'_> {
         let mut made = None;
         for _ in 0..self.options.rounds().max(1) {
             let watch = Stopwatch::start();
-            made = Some(route(kind, topology, earlier));
+            let routed = route(kind, topology, earlier);
+            made = Some(routed.map(|routed| match earlier {
+                Some(_) => routed,
+                None => engine::settle(topology, &engine::Options::default(), routed),
+            }));
             times.push(milliseconds(watch.elapsed()));
         }
         Ok(match made {
